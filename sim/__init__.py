@@ -1,0 +1,37 @@
+"""rematsim: replay operator logs of deep-learning training under a memory budget.
+
+The folder ``sim/`` *is* the package ``rematsim``; the folders beside it are its subpackages.
+Everything public is loaded on first use, so that ``import rematsim`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .simulation import simulate as simulate
+    from .sweeps import sweep as sweep
+    from .traces.loading import load_trace as load_trace
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "load_trace": "rematsim.traces.loading",
+    "simulate": "rematsim.simulation",
+    "sweep": "rematsim.sweeps",
+}
+
+__all__ = ["__version__", *_LAZY]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'rematsim' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Public names, whether loaded or not."""
+    return sorted(__all__)

@@ -1,0 +1,51 @@
+"""What can go wrong with what a user hands in, as exceptions.
+
+Out of memory, thrashing and their like are results of a run, never exceptions (`result.py`).
+Messages follow one pattern: *where: what (value): rule, hint*.
+"""
+
+from __future__ import annotations
+
+
+class RematsimError(Exception):
+    """Base class of everything that rematsim raises on purpose."""
+
+
+class InputError(RematsimError, ValueError):
+    """Something that the user handed in breaks a rule; the message says where and which."""
+
+
+class TraceError(InputError):
+    """A log or a trace is malformed.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, with the name, the value and the rule.
+    where : str, optional
+        File, ``file:line`` or another place, put before the message.
+    """
+
+    def __init__(self, message: str, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
+
+
+class UnknownNameError(InputError):
+    """A heuristic, policy, format or option of that name does not exist."""
+
+
+class BudgetError(InputError):
+    """A budget cannot be read, or means nothing."""
+
+
+class HeuristicError(InputError):
+    """A user's heuristic failed, returned no number, or cannot be found."""
+
+
+class MissingExtraError(RematsimError, ImportError):
+    """A feature needs an optional package; the message says which install brings it."""
+
+
+class OutputError(RematsimError, OSError):
+    """A result cannot be written where the user wants it."""
