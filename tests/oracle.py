@@ -89,6 +89,7 @@ class Storage:
         self.material = False
         self.banished = False
         self.pinned = False
+        self.constant = False
         self.irreplaceable = False  # made by a call that cannot be repeated, or cut off by banish
         self.locks = 0
         self.last_access: float = NEVER
@@ -171,6 +172,7 @@ class Simulator:
         self.make(call, [int(self.trace.constant_bytes[ordinal])], [-1])
         self.issue(call)
         self.bind(name, call.results[0])
+        call.results[0].storage.constant = True
         self.pin(call.results[0].storage, log=False)
 
     def call(self, index: int, _: int) -> None:
@@ -184,22 +186,57 @@ class Simulator:
         results = section(t.result_names, t.result_offsets, index)
         mutated = section(t.mutate_args, t.mutate_offsets, index)
         call.parents = [self.names[name] for name in operands]
-        old = [self.names[operands[m]] for m in mutated]
+        old = [self.names[operands[m]].storage for m in mutated]
+        if t.rebinding == "storage":
+            old = [s for s in dict.fromkeys(old) if not s.constant]
         sizes = section(t.result_bytes, t.result_offsets, index)
+        aliases = section(t.result_alias, t.result_offsets, index)
+        placeholder = not sizes and not old
         self.make(
             call,
-            sizes + [x.storage.size for x in old],
-            section(t.result_alias, t.result_offsets, index) + [-1] * len(old),
+            sizes + [s.size for s in old] + [0] * placeholder,
+            aliases + [-1] * (len(old) + placeholder),
         )
-        new = call.results[len(results) :]
-        call.mutated = {n: x.storage for n, x in zip(new, old, strict=True)}
+        new = call.results[len(results) : len(results) + len(old)]
+        call.mutated = dict(zip(new, old, strict=True))
         self.issue(call)
         for name, tensor in zip(results, call.results, strict=False):
             self.bind(name, tensor)
-        for m, tensor in zip(mutated, new, strict=True):
-            before = self.names[operands[m]]
-            self.bind(operands[m], tensor)
+        if placeholder:
+            self.drop(call.results[0])
+        elif t.rebinding == "storage":
+            self.rebind_storages(call)
+        else:
+            self.rebind_names([operands[m] for m in mutated], new)
+
+    def rebind_names(self, names: list[int], new: list[Tensor]) -> None:
+        """Let each mutated name mean its new tensor, as in the DTR log."""
+        for name, tensor in zip(names, new, strict=True):
+            before = self.names[name]
+            self.bind(name, tensor)
             self.drop(before)
+
+    def rebind_storages(self, call: Call) -> None:
+        """Let every live name of a mutated storage mean the new one; its views are derived again.
+
+        A view is derived by a call of no cost that reads the new root, once for all names that
+        meant the old view. The new root's first reference is held until the names have it.
+        """
+        for root, old in call.mutated.items():
+            derived = {old.tensors[0]: root}
+            for name in sorted(n for n, t in self.names.items() if t.storage is old):
+                before = self.names[name]
+                if before in derived:
+                    derived[before].references += 1
+                else:
+                    view = Call(-1, 0, 0, True)
+                    view.parents = [root]
+                    self.make(view, [0], [0])
+                    self.issue(view)
+                    derived[before] = view.results[0]
+                self.bind(name, derived[before])
+                self.drop(before)
+            self.drop(root)
 
     def copy(self, target: int, source: int) -> None:
         """Give a tensor another name."""
