@@ -1,0 +1,144 @@
+"""One function per figure: a table of runs in, a matplotlib Figure out.
+
+Nothing is simulated and nothing is shown or saved here; `output.save_figure` saves. The figures
+of a single run and of the theory live in `timelines.py` and `theory.py`.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ..errors import InputError
+from .labels import shorten
+from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
+from .output import save_figure as save_figure
+from .summaries import curves, line_order, trace_order
+from .tables import check_table, require_columns
+
+# The ablations: what stands in the numerator, and what else the score may look at.
+ABLATION_COSTS = {
+    "estar": "cost with e*",
+    "eq": "cost with ẽ*",
+    "local": "own cost",
+    "one": "no cost",
+}
+ABLATION_LINES = {
+    "_size_stale": "size and staleness",
+    "_stale": "staleness",
+    "_size": "size",
+    "": "neither",
+}
+# Heuristics that are an ablation under another name.
+ABLATION_SYNONYMS = {
+    "h_abl_estar_size_stale": "h_DTR",
+    "h_abl_eq_size_stale": "h_DTR_eq",
+    "h_abl_local_size_stale": "h_DTR_local",
+    "h_abl_one_size": "h_size",
+    "h_abl_one": "h_rand",
+}
+
+
+def overhead_figure(table: pd.DataFrame) -> Figure:
+    """Draw slowdown against budget: a panel per trace, a line per method (the paper's Figure 2).
+
+    Parameters
+    ----------
+    table : DataFrame
+        Runs, as `rematsim.sweep` or `tables.read_table` returns them.
+
+    Returns
+    -------
+    Figure
+        Budgets are fractions of the unlimited peak. Failures stand on the rail over each plot, a
+        row per line. Of several seeds: the median, and a bar over the range of those that ended ok.
+    """
+    return _by_trace(curves(table), SLOWDOWN)
+
+
+def accesses_figure(table: pd.DataFrame) -> Figure:
+    """Draw metadata accesses against budget, on a logarithmic axis: a panel per trace.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Runs whose `metadata_accesses` have been counted; others are left out.
+    """
+    require_columns(table, ["metadata_accesses"])
+    counted = table[table["metadata_accesses"].notna()]
+    if counted.empty:
+        raise InputError("table: metadata_accesses is empty in every row; sweep with counting on")
+    return _by_trace(curves(counted, "metadata_accesses"), ACCESSES)
+
+
+def deallocation_figure(table: pd.DataFrame, method: str | None = None) -> Figure:
+    """Compare deallocation policies under one method: a panel per trace, a line per policy.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Runs; needs a column `deallocation`.
+    method : str, optional
+        The method to compare under; by default the one that was run with most policies.
+    """
+    require_columns(table, ["deallocation"])
+    table = check_table(table)
+    if method is None:
+        policies = table.groupby("method")["deallocation"].nunique()
+        method = next(
+            name for name in line_order(policies.index) if policies[name] == policies.max()
+        )
+    chosen = table[table["method"].eq(method)]
+    if chosen.empty:
+        raise InputError(f"table: no run with method {method!r}")
+    points = curves(chosen.assign(line=chosen["deallocation"].astype(str)))
+    return _by_trace(points, SLOWDOWN, f"{X_LABEL} ({shorten(method, 32)})")
+
+
+def ablation_figure(table: pd.DataFrame) -> Figure:
+    """Draw the ablation grid: a row of panels per trace, a panel per cost, a line per what is left.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Runs of the ``h_abl_*`` heuristics; where one is missing and a named heuristic has the same
+        formula (h_DTR, h_DTR_eq, h_DTR_local, h_size, h_rand), that one's runs stand in for it.
+    """
+    table = check_table(table)
+    methods = set(table["method"])
+    if not any(name.startswith("h_abl_") for name in methods):
+        raise InputError("table: no run of an ablation (h_abl_...)")
+    places = {}
+    for cost in ABLATION_COSTS:
+        for suffix, line in ABLATION_LINES.items():
+            name = f"h_abl_{cost}{suffix}"
+            places[name if name in methods else ABLATION_SYNONYMS.get(name, name)] = (cost, line)
+    table = table[table["method"].isin(places)]
+    table = table.assign(
+        cost=table["method"].map(lambda name: places[name][0]),
+        line=table["method"].map(lambda name: places[name][1]),
+    )
+    traces = trace_order(table["trace"])
+    points = {cost: curves(rows) for cost, rows in table.groupby("cost")}
+    nothing = next(iter(points.values())).iloc[:0]
+    panels = [
+        PanelOfLines(title, "", _of_trace(points.get(cost, nothing), trace))
+        for trace in traces
+        for cost, title in ABLATION_COSTS.items()
+    ]
+    names = list(ABLATION_LINES.values())
+    return lines_figure(panels, SLOWDOWN, names, columns=len(ABLATION_COSTS), headings=traces)
+
+
+def _by_trace(points: pd.DataFrame, quantity: Quantity, x_label: str = X_LABEL) -> Figure:
+    """Draw a panel per trace."""
+    panels = []
+    for trace in trace_order(points["trace"]):
+        shown = _of_trace(points, trace)
+        panels.append(PanelOfLines(trace, trace_note(shown), shown))
+    return lines_figure(panels, quantity, line_order(points["line"]), x_label=x_label)
+
+
+def _of_trace(points: pd.DataFrame, trace: str) -> pd.DataFrame:
+    """Points of one trace."""
+    return points[points["trace"].eq(trace)]

@@ -1,0 +1,352 @@
+"""Lines against budgets: one panel a trace, one line a method, failures on a rail over the plot.
+
+Draws what `summaries.curves` returns; the figures themselves are in `figures.py`. A line breaks
+where a budget fails, and the failure stands on the rail at its budget, a row per method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+)
+
+from .labels import (
+    NOTE_SIZE,
+    TICK_SIZE,
+    bytes_text,
+    count_text,
+    literal,
+    number_texts,
+    shorten,
+    text_width,
+)
+from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
+from .style import STATUS_MARKS, LineStyle, line_styles
+
+X_LABEL = "budget / unlimited peak"
+LABEL_LETTERS = 56
+
+# From this slowdown on, the axis of slowdowns is logarithmic.
+LOG_FROM = 8.0
+
+# Panels share their range if their spans differ by no more than this factor.
+MOST_SHARED = 6.0
+
+# Ratio of the ends of an axis on which nothing, or a single value, is shown.
+LEAST_RATIO = 1.05
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What the vertical axis shows.
+
+    Parameters
+    ----------
+    label : str
+        Its name.
+    floor : float or None
+        Where the axis starts; None: at the lowest value.
+    is_log : bool
+        Whether the axis is logarithmic in any case.
+    """
+
+    label: str
+    floor: float | None
+    is_log: bool = False
+
+
+SLOWDOWN = Quantity("slowdown", floor=1.0)
+ACCESSES = Quantity("metadata accesses", floor=None, is_log=True)
+
+
+@dataclass(frozen=True)
+class PanelOfLines:
+    """What one panel shows: a title, a note, and the points of its lines."""
+
+    title: str
+    note: str
+    points: pd.DataFrame
+
+
+def lines_figure(
+    panels: Sequence[PanelOfLines],
+    quantity: Quantity,
+    names: Sequence[str],
+    *,
+    x_label: str = X_LABEL,
+    columns: int = 0,
+    headings: Sequence[str] = (),
+) -> Figure:
+    """Draw panels of lines with one legend.
+
+    Parameters
+    ----------
+    panels : sequence of PanelOfLines
+        Points as `summaries.curves` returns them.
+    quantity : Quantity
+        What `median`, `low` and `high` of the points are.
+    names : sequence of str
+        The lines, in the order of the legend and of the rail's rows.
+    x_label : str, optional
+        Name of the horizontal axis.
+    columns : int, optional
+        Panels side by side; 0 lets their number decide.
+    headings : sequence of str, optional
+        A heading over each row of panels.
+    """
+    points = pd.concat([panel.points for panel in panels], ignore_index=True)
+    styles = line_styles(names)
+    failing = [name for name in names if _failures(points[points["line"].eq(name)]).any()]
+    rows = {name: row for row, name in enumerate(failing)}
+    figure, places = Sheet(
+        titles=[(panel.title, panel.note) for panel in panels],
+        legends=[_line_entries(styles), _mark_entries(points)],
+        x_label=x_label,
+        y_label=quantity.label,
+        columns=columns,
+        rail_rows=len(rows),
+        headings=headings,
+    ).draw()
+    scale = BudgetScale.of(points)
+    for place, panel in zip(places, panels, strict=True):
+        _draw_panel(place, panel.points, scale, (styles, rows))
+    step = columns if headings else len(panels)
+    for start in range(0, len(panels), step):
+        group = slice(start, start + step)
+        _scale_values(places[group], panels[group], quantity)
+    return figure
+
+
+@dataclass(frozen=True)
+class BudgetScale:
+    """The horizontal axis that all panels share; runs without a budget stand at its right end."""
+
+    low: float
+    high: float
+    unlimited: float | None
+
+    @classmethod
+    def of(cls, points: pd.DataFrame) -> BudgetScale:
+        """Take in the budgets of all points."""
+        finite = np.unique(points["fraction"][np.isfinite(points["fraction"])])
+        low, high = (float(finite[0]), float(finite[-1])) if finite.size else (1.0, 1.0)
+        unlimited = None
+        if np.isinf(points["fraction"]).any():
+            unlimited = high + (0.15 * (high - low) or 0.1)
+        return cls(low, high, unlimited)
+
+    def x(self, fractions: pd.Series[float]) -> pd.Series[float]:
+        """Return where budgets stand."""
+        return fractions.replace(np.inf, self.unlimited or np.inf)
+
+    def limits(self) -> tuple[float, float]:
+        """Return the ends of the axis."""
+        end = self.unlimited or self.high
+        margin = 0.05 * (end - self.low) or 0.1
+        return self.low - margin, end + margin
+
+    def apply(self, axes: Axes, width: float) -> None:
+        """Set limits and as many ticks as have room on `width` inches."""
+        axes.set_xlim(*self.limits())
+        ticks = self._ticks(width)
+        texts = number_texts(ticks)
+        if self.unlimited is not None:
+            ticks, texts = [*ticks, self.unlimited], [*texts, "∞"]
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_major_formatter(FixedFormatter(texts))
+
+    def _ticks(self, width: float) -> list[float]:
+        """Round values between the ends whose labels leave room between them."""
+        if self.low == self.high:
+            return [float(f"{self.low:.4g}")]
+        low, high = self.limits()
+        inch = width / (high - low)
+        end = self.high if self.unlimited is None else self.unlimited - 0.12 / inch
+        for count in (6, 5, 4, 3, 2):
+            values = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(self.low, self.high)
+            ticks = [round(float(value), 12) for value in values if low <= value <= high]
+            ticks = [value for value in ticks if value <= end + 1e-9 or self.unlimited is None]
+            widest = max((text_width(text, TICK_SIZE) for text in number_texts(ticks)), default=0)
+            if len(ticks) < 2 or (ticks[1] - ticks[0]) * inch > 1.25 * widest:
+                return ticks
+        return ticks[:1]
+
+
+def trace_note(points: pd.DataFrame) -> str:
+    """Say how large the unlimited peak is, where all rows agree on it."""
+    limited = points[np.isfinite(points["fraction"]) & points["fraction"].gt(0)]
+    peaks = limited["budget_bytes"] / limited["fraction"]
+    if peaks.empty or peaks.max() > peaks.min() * 1.0001:
+        return ""
+    return f"1.0 = {bytes_text(float(peaks.iloc[0]))}"
+
+
+def _failures(points: pd.DataFrame) -> pd.Series[bool]:
+    """Mark the points where at least one seed failed."""
+    return points["failure"].ne("")
+
+
+def _draw_panel(
+    place: Panel,
+    points: pd.DataFrame,
+    scale: BudgetScale,
+    looks: tuple[Mapping[str, LineStyle], Mapping[str, int]],
+) -> None:
+    """Draw lines and failures of one panel."""
+    styles, rows = looks
+    points = points.assign(x=scale.x(points["fraction"]), fails=_failures(points))
+    for name, line in points.groupby("line", sort=False):
+        style = styles[str(name)]
+        _draw_line(place.axes, line, style, zorder=3 - 0.01 * list(styles).index(style.label))
+        if place.rail is not None and line["fails"].any():
+            _draw_failures(place, line[line["fails"]], rows[str(name)], style)
+    scale.apply(place.axes, place.width)
+    if place.rail is not None:
+        place.rail.set_xlim(*scale.limits())
+    place.axes.grid(color=GRID_COLOR, linewidth=0.5)
+    place.axes.set_axisbelow(True)
+    if points["median"].isna().all():
+        center: dict[str, Any] = {
+            "ha": "center",
+            "va": "center",
+            "size": NOTE_SIZE,
+            "color": NOTE_COLOR,
+        }
+        place.axes.text(0.5, 0.5, "no run ended ok", transform=place.axes.transAxes, **center)
+
+
+def _draw_line(axes: Axes, line: pd.DataFrame, style: LineStyle, zorder: float) -> None:
+    """Draw one line; the median of a failure is NaN, which breaks it there."""
+    limited = np.isfinite(line["fraction"])
+    options = style.line_options() | {"label": style.label, "zorder": zorder}
+    for part in (line[limited], line[~limited]):
+        axes.add_line(Line2D(part["x"], part["median"], **options))
+    spread = line[line["high"].gt(line["low"])]
+    if not spread.empty:
+        axes.vlines(spread["x"], spread["low"], spread["high"], style.color, lw=0.8, zorder=2)
+
+
+def _draw_failures(place: Panel, failures: pd.DataFrame, row: int, style: LineStyle) -> None:
+    """Mark a line's failures in its row of the rail; smaller where only some seeds failed."""
+    rail = place.rail
+    assert rail is not None, "failures are drawn on a rail"
+    rail.axhline(row, color=GRID_COLOR, linewidth=0.5, zorder=1)
+    key = Line2D([-0.07 / place.width], [row], **style.marker_options())
+    key.set_transform(rail.get_yaxis_transform())
+    key.set_clip_on(False)
+    rail.add_line(key)
+    columns = zip(failures["failure"], failures["status"], failures["x"], strict=True)
+    places: defaultdict[tuple[str, bool], list[float]] = defaultdict(list)
+    for failure, status, x in columns:
+        places[failure, status == "ok"].append(x)
+    for (failure, is_partial), xs in places.items():
+        options = _mark_options(failure, style.color, is_partial=is_partial)
+        rail.add_line(Line2D(xs, [row] * len(xs), clip_on=False, zorder=3, **options))
+
+
+def _mark_options(status: str, color: str, *, is_partial: bool = False) -> dict[str, Any]:
+    """Keyword arguments for a Line2D of the marks of one status."""
+    return {
+        "color": color,
+        "marker": STATUS_MARKS[status][0],
+        "markerfacecolor": "none",
+        "markersize": 2.0 if is_partial else 3.6,
+        "markeredgewidth": 0.9,
+        "linestyle": "none",
+    }
+
+
+def _line_entries(styles: Mapping[str, LineStyle]) -> list[Artist]:
+    """Legend entries of the lines."""
+    labels = {name: shorten(name, LABEL_LETTERS) for name in styles}
+    taken = Counter(labels.values())
+    return [
+        Line2D(
+            [],
+            [],
+            label=literal(name if taken[label] > 1 else label),
+            **styles[name].line_options(),
+        )
+        for name, label in labels.items()
+    ]
+
+
+def _mark_entries(points: pd.DataFrame) -> list[Artist]:
+    """Legend entries of the marks that occur."""
+    failures = points[_failures(points)]
+    entries: list[Artist] = [
+        Line2D([], [], label=meaning, **_mark_options(status, "black"))
+        for status, (_, meaning) in STATUS_MARKS.items()
+        if failures["failure"].eq(status).any()
+    ]
+    if failures["status"].eq("ok").any():
+        small = _mark_options(str(failures["failure"].iloc[0]), "black", is_partial=True)
+        entries.append(Line2D([], [], label="small: fewer than half of the seeds", **small))
+    if points["high"].gt(points["low"]).any():
+        bar = Line2D([], [], color="black", marker="|", markersize=7, lw=0, mew=0.8)
+        bar.set_label("range over seeds")
+        entries.append(bar)
+    return entries
+
+
+def _scale_values(places: Sequence[Panel], shown: Sequence[PanelOfLines], axis: Quantity) -> None:
+    """Give vertical axes the smallest common range, or each its own where they differ much."""
+    ranges = [_value_range(panel.points, axis) for panel in shown]
+    spans = [high - low for low, high in ranges if high > low * LEAST_RATIO]
+    if not axis.is_log and spans and max(spans) <= MOST_SHARED * min(spans):
+        ranges = [(min(low for low, _ in ranges), max(high for _, high in ranges))] * len(ranges)
+    for place, (low, high) in zip(places, ranges, strict=True):
+        if axis.is_log or high > LOG_FROM:
+            _log_axis(place.axes, low, high)
+        else:
+            _plain_axis(place.axes, low, high)
+
+
+def _value_range(points: pd.DataFrame, axis: Quantity) -> tuple[float, float]:
+    """Lowest and highest value in a panel, at least a sliver apart."""
+    values = pd.concat([points["median"], points["low"], points["high"]]).dropna()
+    floor = 1.0 if axis.floor is None else axis.floor
+    if values.empty:
+        return floor, floor * LEAST_RATIO
+    low = float(values.min()) if axis.floor is None else min(axis.floor, float(values.min()))
+    return low, max(float(values.max()), low * LEAST_RATIO)
+
+
+def _plain_axis(axes: Axes, low: float, high: float) -> None:
+    """Make an axis linear, with round ticks inside its range."""
+    margin = 0.04 * (high - low)
+    ends = low - margin, high + margin
+    values = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    ticks = [round(float(value), 12) for value in values if ends[0] <= value <= ends[1]]
+    axes.set_ylim(*ends)
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    axes.yaxis.set_major_formatter(FixedFormatter(number_texts(ticks)))
+
+
+def _log_axis(axes: Axes, low: float, high: float) -> None:
+    """Make an axis logarithmic, with plain numbers where it spans little."""
+    low = max(low, 1.0)
+    axes.set_yscale("log")
+    margin = (high / low) ** 0.05
+    axes.set_ylim(low / margin, high * margin)
+    spans = math.log10(high / low)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if spans > 3 else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))
