@@ -1,0 +1,50 @@
+"""The traces that ship with rematsim: their names and where they are.
+
+They are DTR logs of real training steps; ``data/README.md`` says how each was made. Reading them is
+the business of ``loading.py``.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from ..errors import UnknownNameError
+
+PREFIX = "bundled:"
+_SUFFIXES = (".log.gz", ".log.zst", ".log")
+
+
+def bundled_traces() -> dict[str, Path]:
+    """Return the path of each bundled log by its name, in alphabetical order.
+
+    Examples
+    --------
+    >>> "resnet20" in bundled_traces()
+    True
+    """
+    folder = Path(str(resources.files(__package__))) / "data"
+    found = {
+        path.name.removesuffix(suffix): path
+        for path in folder.iterdir()
+        for suffix in _SUFFIXES
+        if path.name.endswith(suffix)
+    }
+    return dict(sorted(found.items()))
+
+
+def bundled_path(name: str) -> Path:
+    """Return the path of one bundled log; ``name`` may begin with ``bundled:``.
+
+    Raises
+    ------
+    UnknownNameError
+        If no bundled trace has that name.
+    """
+    known = bundled_traces()
+    try:
+        return known[name.removeprefix(PREFIX)]
+    except KeyError:
+        raise UnknownNameError(
+            f"bundled trace {name.removeprefix(PREFIX)!r}: unknown; known: {', '.join(known)}"
+        ) from None
