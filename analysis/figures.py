@@ -1,7 +1,8 @@
 """One function per figure: a table of runs in, a matplotlib Figure out.
 
-Nothing is simulated and nothing is shown or saved here; `output.save_figure` saves. The figures
-of a single run and of the theory live in `timelines.py` and `theory.py`.
+Nothing is simulated, and nothing is shown on a screen. All figures can be had from here; those of
+lowest budgets, of a single run and of the theory are drawn in `heat.py`, `timelines.py` and
+`theory.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ..errors import InputError
+from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten
 from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
 from .output import save_figure as save_figure
 from .summaries import curves, line_order, trace_order
 from .tables import check_table, require_columns
+from .theory import operations_figure as operations_figure
+from .theory import residency as residency
+from .theory import residency_figure as residency_figure
+from .timelines import memory_figure as memory_figure
 
 # The ablations: what stands in the numerator, and what else the score may look at.
 ABLATION_COSTS = {

@@ -6,7 +6,6 @@ where a budget fails, and the failure stands on the rail at its budget, a row pe
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,39 +17,17 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import (
-    FixedFormatter,
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullLocator,
-)
 
-from .labels import (
-    NOTE_SIZE,
-    TICK_SIZE,
-    bytes_text,
-    count_text,
-    literal,
-    number_texts,
-    shorten,
-    text_width,
-)
+from .labels import NOTE_SIZE, bytes_text, literal, shorten
 from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
+from .scales import LEAST_RATIO, LOG_FROM, BudgetScale, log_axis, plain_axis
 from .style import STATUS_MARKS, LineStyle, line_styles
 
 X_LABEL = "budget / unlimited peak"
 LABEL_LETTERS = 56
 
-# From this slowdown on, the axis of slowdowns is logarithmic.
-LOG_FROM = 8.0
-
 # Panels share their range if their spans differ by no more than this factor.
 MOST_SHARED = 6.0
-
-# Ratio of the ends of an axis on which nothing, or a single value, is shown.
-LEAST_RATIO = 1.05
 
 
 @dataclass(frozen=True)
@@ -132,61 +109,6 @@ def lines_figure(
         group = slice(start, start + step)
         _scale_values(places[group], panels[group], quantity)
     return figure
-
-
-@dataclass(frozen=True)
-class BudgetScale:
-    """The horizontal axis that all panels share; runs without a budget stand at its right end."""
-
-    low: float
-    high: float
-    unlimited: float | None
-
-    @classmethod
-    def of(cls, points: pd.DataFrame) -> BudgetScale:
-        """Take in the budgets of all points."""
-        finite = np.unique(points["fraction"][np.isfinite(points["fraction"])])
-        low, high = (float(finite[0]), float(finite[-1])) if finite.size else (1.0, 1.0)
-        unlimited = None
-        if np.isinf(points["fraction"]).any():
-            unlimited = high + (0.15 * (high - low) or 0.1)
-        return cls(low, high, unlimited)
-
-    def x(self, fractions: pd.Series[float]) -> pd.Series[float]:
-        """Return where budgets stand."""
-        return fractions.replace(np.inf, self.unlimited or np.inf)
-
-    def limits(self) -> tuple[float, float]:
-        """Return the ends of the axis."""
-        end = self.unlimited or self.high
-        margin = 0.05 * (end - self.low) or 0.1
-        return self.low - margin, end + margin
-
-    def apply(self, axes: Axes, width: float) -> None:
-        """Set limits and as many ticks as have room on `width` inches."""
-        axes.set_xlim(*self.limits())
-        ticks = self._ticks(width)
-        texts = number_texts(ticks)
-        if self.unlimited is not None:
-            ticks, texts = [*ticks, self.unlimited], [*texts, "∞"]
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_major_formatter(FixedFormatter(texts))
-
-    def _ticks(self, width: float) -> list[float]:
-        """Round values between the ends whose labels leave room between them."""
-        if self.low == self.high:
-            return [float(f"{self.low:.4g}")]
-        low, high = self.limits()
-        inch = width / (high - low)
-        end = self.high if self.unlimited is None else self.unlimited - 0.12 / inch
-        for count in (6, 5, 4, 3, 2):
-            values = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(self.low, self.high)
-            ticks = [round(float(value), 12) for value in values if low <= value <= high]
-            ticks = [value for value in ticks if value <= end + 1e-9 or self.unlimited is None]
-            widest = max((text_width(text, TICK_SIZE) for text in number_texts(ticks)), default=0)
-            if len(ticks) < 2 or (ticks[1] - ticks[0]) * inch > 1.25 * widest:
-                return ticks
-        return ticks[:1]
 
 
 def trace_note(points: pd.DataFrame) -> str:
@@ -310,13 +232,13 @@ def _scale_values(places: Sequence[Panel], shown: Sequence[PanelOfLines], axis: 
     """Give vertical axes the smallest common range, or each its own where they differ much."""
     ranges = [_value_range(panel.points, axis) for panel in shown]
     spans = [high - low for low, high in ranges if high > low * LEAST_RATIO]
-    if not axis.is_log and spans and max(spans) <= MOST_SHARED * min(spans):
+    if spans and (axis.is_log or max(spans) <= MOST_SHARED * min(spans)):
         ranges = [(min(low for low, _ in ranges), max(high for _, high in ranges))] * len(ranges)
     for place, (low, high) in zip(places, ranges, strict=True):
         if axis.is_log or high > LOG_FROM:
-            _log_axis(place.axes, low, high)
+            log_axis(place.axes.yaxis, low, high)
         else:
-            _plain_axis(place.axes, low, high)
+            plain_axis(place.axes, low, high)
 
 
 def _value_range(points: pd.DataFrame, axis: Quantity) -> tuple[float, float]:
@@ -327,26 +249,3 @@ def _value_range(points: pd.DataFrame, axis: Quantity) -> tuple[float, float]:
         return floor, floor * LEAST_RATIO
     low = float(values.min()) if axis.floor is None else min(axis.floor, float(values.min()))
     return low, max(float(values.max()), low * LEAST_RATIO)
-
-
-def _plain_axis(axes: Axes, low: float, high: float) -> None:
-    """Make an axis linear, with round ticks inside its range."""
-    margin = 0.04 * (high - low)
-    ends = low - margin, high + margin
-    values = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    ticks = [round(float(value), 12) for value in values if ends[0] <= value <= ends[1]]
-    axes.set_ylim(*ends)
-    axes.yaxis.set_major_locator(FixedLocator(ticks))
-    axes.yaxis.set_major_formatter(FixedFormatter(number_texts(ticks)))
-
-
-def _log_axis(axes: Axes, low: float, high: float) -> None:
-    """Make an axis logarithmic, with plain numbers where it spans little."""
-    low = max(low, 1.0)
-    axes.set_yscale("log")
-    margin = (high / low) ** 0.05
-    axes.set_ylim(low / margin, high * margin)
-    spans = math.log10(high / low)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if spans > 3 else (1.0, 2.0, 5.0)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: count_text(value)))

@@ -5,14 +5,14 @@ No dates or versions go into the files. A file is written beside its place and t
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
-from ..errors import OutputError, UnknownNameError
+from ..errors import UnknownNameError
+from ..files import write_atomically
 
 DPI = 200
 
@@ -66,14 +66,6 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     path = Path(path)
     suffix = check_suffix(path)
-    beside = path.with_name(f".rematsim-{os.getpid()}{suffix}")
-    try:
-        try:
-            with matplotlib.rc_context(SETTINGS):
-                figure.savefig(beside, dpi=DPI, metadata=METADATA[suffix], format=suffix[1:])
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+    with matplotlib.rc_context(SETTINGS), write_atomically(path) as file:
+        figure.savefig(file, dpi=DPI, metadata=METADATA[suffix], format=suffix[1:])
     return path

@@ -142,15 +142,16 @@ def line_styles(names: Iterable[str]) -> dict[str, LineStyle]:
 
     Notes
     -----
-    The same names get the same styles, in whatever order they come (unless two of them claim one
-    place in `KNOWN`). A name that `KNOWN` lists has the same style in every figure; another takes
-    the place that its checksum picks among those whose colour is used least.
+    A name that `KNOWN` lists, also with options behind it (``h_LRU, banish``), has the same style
+    in every figure, unless an earlier name has taken it; another takes the place that its checksum
+    picks among those whose colour is used least.
     """
     names = list(dict.fromkeys(names))
     places: dict[str, int] = {}
     for name in names:
-        if name in KNOWN and KNOWN[name] not in places.values():
-            places[name] = KNOWN[name]
+        claimed = KNOWN.get(name.split(", ")[0])
+        if claimed is not None and claimed not in places.values():
+            places[name] = claimed
     for name in sorted(set(names) - set(places)):
         places[name] = _free_place(name, set(places.values()))
     return {name: style_number(places[name], name) for name in names}

@@ -17,8 +17,8 @@ from .tables import OPTIONS, check_table
 # What the runs of one point of a line have in common.
 POINT = ["trace", "line", "budget_bytes"]
 
-# The order in which methods are listed: the paper's heuristics first.
-KNOWN_METHODS = (
+# The order in which lines are listed: the paper's heuristics first, policies as they free more.
+KNOWN_LINES = (
     "h_DTR",
     "h_DTR_eq",
     "h_DTR_local",
@@ -27,6 +27,9 @@ KNOWN_METHODS = (
     "h_LRU",
     "h_size",
     "h_rand",
+    "ignore",
+    "eager",
+    "banish",
 )
 
 
@@ -37,11 +40,11 @@ def natural_key(name: str) -> list[tuple[int, str]]:
 
 
 def line_order(names: Iterable[str]) -> list[str]:
-    """Order the names of lines: by method as in `KNOWN_METHODS`, then by name."""
+    """Order the names of lines: by method as in `KNOWN_LINES`, then by name."""
 
     def key(name: str) -> tuple[int, list[tuple[int, str]], str]:
         method = name.split(", ")[0]
-        known = KNOWN_METHODS.index(method) if method in KNOWN_METHODS else len(KNOWN_METHODS)
+        known = KNOWN_LINES.index(method) if method in KNOWN_LINES else len(KNOWN_LINES)
         return known, natural_key(name), name
 
     return sorted(set(names), key=key)
@@ -146,7 +149,8 @@ def lowest_budget_table(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame of str
         ``0.2 (1.37)``: fraction of the unlimited peak and slowdown there; ``0.2/0.5 (1.85)``: the
-        lowest survived is 0.2, but only from 0.5 on is every tried budget survived; ``-``: none.
+        lowest survived is 0.2, but only from 0.5 on is every tried budget survived (``0.2/-``: not
+        even the largest is); ``-``: none is survived; empty: none was tried.
     """
     lowest = lowest_budgets(table)
     lowest["cell"] = [_lowest_cell(row) for _, row in lowest.iterrows()]
@@ -221,15 +225,19 @@ def _lowest(points: pd.DataFrame) -> dict[str, float]:
     }
 
 
+def lowest_text(lowest: float, safe: float) -> str:
+    """Write the two answers of `lowest_budgets`: ``0.2``, ``0.2/0.5``, ``0.2/-`` or ``-``."""
+    if np.isnan(lowest):
+        return "-"
+    if lowest == safe:
+        return fraction_text(lowest)
+    return f"{fraction_text(lowest)}/{'-' if np.isnan(safe) else fraction_text(safe)}"
+
+
 def _lowest_cell(row: pd.Series[float]) -> str:
     """Write one cell of `lowest_budget_table`."""
-    if np.isnan(row["lowest_fraction"]):
-        return "-"
-    budgets = fraction_text(row["lowest_fraction"])
-    if row["safe_fraction"] != row["lowest_fraction"]:
-        safe = row["safe_fraction"]
-        budgets += "/-" if np.isnan(safe) else f"/{fraction_text(safe)}"
-    return f"{budgets} ({row['slowdown']:.2f})"
+    budgets = lowest_text(row["lowest_fraction"], row["safe_fraction"])
+    return budgets if np.isnan(row["slowdown"]) else f"{budgets} ({row['slowdown']:.2f})"
 
 
 def _wide(cells: pd.DataFrame, value: str) -> pd.DataFrame:

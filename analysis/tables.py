@@ -10,13 +10,16 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import InputError
 from ..opcodes import STATUSES
+
+if TYPE_CHECKING:
+    from ..result import RunResult
 
 REQUIRED = ("trace", "method", "status", "budget_bytes", "unlimited_peak_bytes", "slowdown")
 
@@ -72,6 +75,22 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     return check_table(reader(path), str(path))
+
+
+def read_run(path: str | Path) -> RunResult:
+    """Read a .run file: one run, with its event log if it was made with one.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is of another kind.
+    """
+    from ..result import load_run
+
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    return load_run(path)
 
 
 def check_table(table: pd.DataFrame, where: str = "table") -> pd.DataFrame:
@@ -173,9 +192,7 @@ def _read_sqlite(path: Path) -> pd.DataFrame:
 
 def _read_run(path: Path) -> pd.DataFrame:
     """Read the row of a single run."""
-    from ..result import load_run
-
-    return pd.DataFrame([load_run(path).row])
+    return pd.DataFrame([read_run(path).row])
 
 
 def _numbers(table: pd.DataFrame, column: str, where: str) -> pd.Series[float]:

@@ -1,0 +1,267 @@
+"""The picture of a single run: memory over time by category, with what was dropped and recomputed.
+
+Reads the event log and the storage table of a result; simulates nothing. However many events there
+are, the picture has a bounded number of points and keeps every peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..opcodes import ACTIONS
+from .labels import NOTE_SIZE, TITLE_SIZE, bytes_text, count_text, wrap
+from .layout import (
+    FULL_WIDTH,
+    GAP,
+    GRID_COLOR,
+    NOTE_COLOR,
+    NOTE_LINE,
+    OUTER,
+    TICK_LINE,
+    TITLE_LINE,
+    add_axes,
+    legend_that_fits,
+    place_legends,
+    write,
+)
+from .scales import number_axis, round_ticks
+from .style import STATUS_MARKS
+
+if TYPE_CHECKING:
+    from ..result import RunResult
+
+# From the bottom of the stack to its top; each lighter than the one below, in grey too.
+CATEGORIES = {
+    "constant": ("constants", "#3B3B3B"),
+    "output": ("outputs", "#D55E00"),
+    "forward": ("made in the forward pass", "#56B4E9"),
+    "backward": ("made in the backward pass", "#F3DFA2"),
+}
+STRIPS = {"evict": "evicted", "recompute": "recomputed"}
+STRIP_SIZE = 6.0
+
+# Parts of the time axis: each keeps its extremes of memory, and its number of events.
+MEMORY_BINS, EVENT_BINS = 700, 240
+EVENTS_ONE_BY_ONE = 300
+
+# Inches.
+LEFT, RIGHT, PLOT_HEIGHT, STRIP_HEIGHT = 0.72, 0.15, 2.2, 0.22
+
+# A budget higher than this many times what was used is said, not drawn.
+FAR_BUDGET = 2.5
+
+TIME_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def memory_figure(run: RunResult) -> Figure:
+    """Draw memory over time by category, the budget, evictions and rematerializations.
+
+    Parameters
+    ----------
+    run : RunResult
+        With an event log (`simulate(..., event_log=True)`, or `load_run` of a .run file).
+
+    Returns
+    -------
+    Figure
+        Memory changes when a call starts, for its results, and when a storage goes. Strips under
+        the plot count evictions for want of memory and recomputed calls; releases are not counted.
+
+    Raises
+    ------
+    InputError
+        If the run was made without an event log.
+    """
+    if run.events is None or run.storages is None or len(run.events["start_ns"]) == 0:
+        raise InputError("run: no event log in it; run again with one")
+    times, layers = memory_by_category(run.events, run.storages)
+    figure = Figure(figsize=(FULL_WIDTH, 1.0))
+    legend, legend_height = legend_that_fits(figure, _entries(layers, run))
+    strips = len(STRIPS) * (STRIP_HEIGHT + GAP)
+    bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
+    plot = bottom + strips
+    figure.set_figheight(plot + PLOT_HEIGHT + GAP + NOTE_LINE + TITLE_LINE + OUTER)
+    place_legends(figure, [(legend, legend_height)])
+
+    width = FULL_WIDTH - LEFT - RIGHT
+    end = float(np.max(run.events["end_ns"])) or 1.0
+    unit, scale = _unit(end, TIME_UNITS)
+    axes = add_axes(figure, (LEFT, plot, width, PLOT_HEIGHT))
+    _draw_layers(axes, times, layers, end)
+    _draw_budget(axes, run)
+    axes.xaxis.set_major_locator(NullLocator())
+    for place, action in enumerate(STRIPS):
+        base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
+        strip = add_axes(figure, (LEFT, base, width, STRIP_HEIGHT))
+        _draw_strip(strip, _starts(run.events, action), action, end)
+    number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
+    top = figure.get_figheight() - OUTER
+    middle = LEFT + width / 2
+    name = wrap(run.trace, FULL_WIDTH - 2 * OUTER, TITLE_SIZE, lines=1)
+    write(figure, (FULL_WIDTH / 2, top), name, va="top", size=TITLE_SIZE)
+    note = wrap(_note(run), FULL_WIDTH - 2 * OUTER, NOTE_SIZE, lines=1)
+    place_note = (FULL_WIDTH / 2, top - TITLE_LINE)
+    write(figure, place_note, note, va="top", size=NOTE_SIZE, color=NOTE_COLOR)
+    write(figure, (middle, bottom - TICK_LINE), f"time ({unit})", va="top")
+    return figure
+
+
+def memory_by_category(
+    events: Mapping[str, Any], storages: Mapping[str, Any]
+) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """Follow the bytes in memory of each category through an event log.
+
+    Parameters
+    ----------
+    events : mapping of columns
+        Needs start_ns, storage, memory_after_bytes.
+    storages : mapping of columns
+        Needs category.
+
+    Returns
+    -------
+    times : ndarray of float64
+        Nanoseconds, ascending.
+    layers : dict of ndarray of float64
+        Category -> bytes from that time on; their sum is `memory_after_bytes`.
+
+    Notes
+    -----
+    A row changes memory by the difference to the row before, and the change is that of its storage;
+    so nothing here needs to know what each action does.
+    """
+    after = np.asarray(events["memory_after_bytes"], dtype=np.float64)
+    change = np.diff(after, prepend=0.0)
+    categories = np.asarray(storages["category"], dtype=object)[np.asarray(events["storage"])]
+    layers = {
+        category: np.cumsum(np.where(categories == category, change, 0.0))
+        for category in CATEGORIES
+    }
+    times = np.asarray(events["start_ns"], dtype=np.float64)
+    kept = _extremes(times, after)
+    return times[kept], {category: layer[kept] for category, layer in layers.items()}
+
+
+def _extremes(times: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Pick the rows that matter: in each part of the time, the highest, lowest and last value."""
+    if len(times) <= 3 * MEMORY_BINS:
+        return np.arange(len(times))
+    parts = np.floor(times / (times[-1] or 1.0) * (MEMORY_BINS - 1)).astype(np.int64)
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    by_value = np.lexsort((values, parts))
+    ends = np.append(starts[1:], len(times)) - 1
+    return np.unique(np.concatenate([by_value[starts], by_value[ends], ends]))
+
+
+def _draw_layers(
+    axes: Axes,
+    times: NDArray[np.float64],
+    layers: Mapping[str, NDArray[np.float64]],
+    end: float,
+) -> None:
+    """Stack the categories as steps."""
+    x = np.append(times, end)
+    base = np.zeros(len(x))
+    for category, layer in layers.items():
+        top = base + np.append(layer, layer[-1])
+        if (top > base).any():
+            color = CATEGORIES[category][1]
+            axes.fill_between(x, base, top, step="post", color=color, linewidth=0)
+        base = top
+    axes.set_xlim(0, end)
+    axes.set_ylim(0, _top(base))
+
+
+def _top(memory: Any) -> float:
+    """Height of the plot over the most memory that was used."""
+    return 1.05 * float(np.max(memory)) or 1.0
+
+
+def _draw_budget(axes: Axes, run: RunResult) -> None:
+    """Draw the budget, unless it is far above, and scale the axis in a binary unit."""
+    budget = run.budget_bytes
+    high = axes.get_ylim()[1]
+    if budget is not None and budget <= FAR_BUDGET * high:
+        axes.axhline(budget, color="black", linewidth=1.0, dashes=(5, 2), zorder=4)
+        axes.set_ylim(0, max(high, budget * 1.05))
+    high = axes.get_ylim()[1]
+    place = min(int(np.log2(max(high, 1.0)) // 10), len(BYTE_UNITS) - 1)
+    size = 1024.0**place
+    number_axis(axes.yaxis, round_ticks(0, high / size, 6), size)
+    axes.set_ylabel(f"memory ({BYTE_UNITS[place]})", size=TITLE_SIZE)
+    axes.yaxis.set_label_coords(-0.55 / (FULL_WIDTH - LEFT - RIGHT), 0.5)
+
+
+def _starts(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
+    """When each event of one kind begins; the results of one call are one event."""
+    chosen: NDArray[np.bool_] = np.asarray(events["action"]) == ACTIONS.index(action)
+    starts: NDArray[np.float64] = np.asarray(events["start_ns"], dtype=np.float64)
+    if action != "recompute":
+        return starts[chosen]
+    calls = np.asarray(events["call"])
+    follows = chosen & np.append(False, chosen[:-1])
+    follows &= (np.diff(calls, prepend=-1) == 0) & (np.diff(starts, prepend=-1.0) == 0)
+    return starts[chosen & ~follows]
+
+
+def _draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
+    """Draw when events of one kind begin, or how many in each part of the time."""
+    if len(starts) <= EVENTS_ONE_BY_ONE:
+        axes.vlines(starts, 0, 1, color="black", linewidth=0.7)
+        axes.set_ylim(0, 1)
+    else:
+        counts, edges = np.histogram(starts, bins=EVENT_BINS, range=(0.0, end))
+        axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color="black", linewidth=0)
+        axes.set_ylim(0, int(counts.max()))
+    axes.set_xlim(0, end)
+    axes.yaxis.set_major_locator(NullLocator())
+    axes.xaxis.set_major_locator(NullLocator())
+    axes.spines["left"].set_visible(False)
+    text = f"{STRIPS[action]}\n{count_text(len(starts))} times"
+    place = -GAP / (FULL_WIDTH - LEFT - RIGHT), 0.5
+    beside: dict[str, Any] = {"ha": "right", "va": "center", "size": STRIP_SIZE}
+    axes.text(*place, text, transform=axes.transAxes, linespacing=1.0, **beside)
+
+
+def _entries(layers: Mapping[str, NDArray[np.float64]], run: RunResult) -> list[Artist]:
+    """Legend entries: categories that occur, from the top of the stack, and the budget."""
+    entries: list[Artist] = [
+        Patch(facecolor=CATEGORIES[category][1], edgecolor=GRID_COLOR, lw=0.5, label=label)
+        for category, (label, _) in reversed(CATEGORIES.items())
+        if layers[category].any()
+    ]
+    if run.budget_bytes is not None:
+        label = f"budget {bytes_text(float(run.budget_bytes))}"
+        if run.budget_bytes > FAR_BUDGET * _top(sum(layers.values())):
+            label += " (above the picture)"
+        entries.append(Line2D([], [], color="black", lw=1.0, dashes=(5, 2), label=label))
+    return entries
+
+
+def _note(run: RunResult) -> str:
+    """Say in a line what was run and how it ended."""
+    words = [run.method, run.deallocation]
+    if run.budget_bytes is None:
+        words.append("no budget")
+    elif run.unlimited_peak_bytes:
+        fraction = run.budget_bytes / run.unlimited_peak_bytes
+        words.append(f"budget {fraction:.3g} of the unlimited peak")
+    ended = f"slowdown {run.slowdown:.3f}" if run.slowdown else STATUS_MARKS[run.status][1]
+    return " · ".join([*words, ended])
+
+
+def _unit(largest: float, units: tuple[tuple[str, float], ...]) -> tuple[str, float]:
+    """Pick the largest unit that is not larger than the value."""
+    return next((unit for unit in reversed(units) if largest >= unit[1]), units[0])
