@@ -1,0 +1,359 @@
+"""The auditor: re-derives a run from its event log, row by row, and names what contradicts.
+
+It follows the trace by the rules of a replay and takes one thing from the log: which storage was
+evicted when memory forced it. Everything else (memory, locks, neighborhoods, clock, counts) is
+derived from its definition and compared. It is slow, decides nothing and shares no code with the
+engine that it audits. What it derives is in ``audit_ledger.py``, the scores in
+``audit_scores.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from .audit_ledger import Call, Contradiction, Ledger, Row, Storage, Tensor
+from .audit_scores import SCORES
+from .opcodes import INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
+
+if TYPE_CHECKING:
+    from .result import RunResult
+    from .traces.trace import Trace
+
+FINDINGS = {
+    "GOOD": "nothing contradicts",
+    "BYTES_MISMATCH": "a size, or the memory after an action",
+    "CLOCK_MISMATCH": "the time of an action",
+    "WRONG_CALL": "another call should have run",
+    "WRONG_STORAGE": "another storage should have been touched",
+    "WRONG_CAUSE": "an eviction blamed on a call that did not ask for room",
+    "PARENT_NOT_DEFINED": "a call ran without something that it reads",
+    "OVER_BUDGET": "a result was placed where it does not fit",
+    "NOT_MATERIAL": "a storage was evicted that was not in memory",
+    "LOCKED_BUT_EVICTED": "a storage was evicted that a running call or a pin holds",
+    "NEEDLESS_EVICTION": "a storage was evicted although everything fits",
+    "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
+    "SCORE_MISMATCH": "the victim's score is not what its definition gives",
+    "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
+    "UNEXPECTED_ACTION": "another action was due",
+    "LOG_ENDS_EARLY": "an action was due and the log has none",
+    "STATUS_MISMATCH": "the run did not end as its row says",
+    "COUNT_MISMATCH": "a figure of the row is not what the log adds up to",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit found; true if it is good.
+
+    Parameters
+    ----------
+    finding : str
+        One of ``FINDINGS``.
+    message : str
+        The first contradiction, for a person; empty if there is none.
+    row : int
+        The row of the event log that it was found at; -1 if it is about the whole run.
+    """
+
+    finding: str
+    message: str = ""
+    row: int = -1
+
+    def __bool__(self) -> bool:
+        """Say whether nothing contradicts."""
+        return self.finding == "GOOD"
+
+
+def audit(trace: Trace, result: RunResult) -> Verdict:
+    """Re-derive a run from its event log and name the first contradiction.
+
+    Parameters
+    ----------
+    trace : Trace
+        What was replayed.
+    result : RunResult
+        A run of it with its event log, from ``simulate(..., event_log=True)``.
+
+    Returns
+    -------
+    Verdict
+        Scores, and with them the choice of a victim, are checked for the heuristics of the DTR
+        paper that are not random; of others only that the victim could be evicted.
+
+    Raises
+    ------
+    ValueError
+        If the run has no event log.
+    """
+    if result.events is None:
+        raise ValueError("the run has no event log: simulate it with event_log=True")
+    try:
+        _Audit(trace, result.row, result.events).run()
+    except Contradiction as found:
+        return Verdict(found.finding, str(found), found.row)
+    return Verdict("GOOD")
+
+
+class _End(Exception):  # noqa: N818
+    """The run ends here, and how."""
+
+
+class _Audit:
+    """A replay that is told its victims by the log."""
+
+    def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
+        self.trace = trace
+        self.row = row
+        self.ledger = Ledger(events, row["budget_bytes"])
+        self.base = int(trace.call_time_ns.sum())
+        self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
+        self.score = SCORES.get(row["method"])
+        self.names: dict[int, Tensor] = {}
+        self.counts: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Follow the trace to its end, or to where the run ended, and compare the row."""
+        status = "ok"
+        try:
+            for op, a, b in self.trace.instructions.tolist():
+                getattr(self, "_" + INSTRUCTIONS[op].lower())(a, b)
+            self._outputs()
+        except _End as end:
+            status = str(end)
+        self.ledger.close(f"the run has ended ({status})")
+        if status != self.row["status"]:
+            message = f"the run ended {self.row['status']}, by its log it ended {status}"
+            raise Contradiction("STATUS_MISMATCH", message)
+        self._compare_figures()
+
+    def _compare_figures(self) -> None:
+        """Compare the row's figures with what the log adds up to."""
+        victims = self.ledger.victims
+        text = ",".join(str(number) for number in victims)
+        figures = {
+            "base_compute_ns": self.base,
+            "model_ns": self.counts["compute_ns"],
+            "remat_ns": self.counts["recompute_ns"],
+            "clock": self.ledger.clock,
+            "peak_bytes": self.ledger.peak,
+            "evictions": len(victims),
+            "pressure_evictions": self.counts["evict"],
+            "evict_sha": hashlib.sha256(text.encode()).hexdigest()[:16],
+            "rematerializations": self.counts["recompute"],
+        }
+        for column, derived in figures.items():
+            if self.row[column] != derived:
+                message = f"{column} is {self.row[column]}, the log adds up to {derived}"
+                raise Contradiction("COUNT_MISMATCH", message)
+
+    # The program's instructions.
+
+    def _constant(self, name: int, ordinal: int) -> None:
+        call = Call(-1, is_constant=True)
+        self.ledger.create(call, [(int(self.trace.constant_bytes[ordinal]), -1)])
+        self._run_model(call)
+        self._bind(name, call.results[0])
+        self.ledger.pin(call.results[0].storage, logged=False)
+
+    def _call(self, number: int, _: int) -> None:
+        t = self.trace
+        operands = _part(t.arg_names, t.arg_offsets, number)
+        names = _part(t.result_names, t.result_offsets, number)
+        mutated = [operands[m] for m in _part(t.mutate_args, t.mutate_offsets, number)]
+        call = self._issue(number, operands, mutated)
+        for name, tensor in zip(names, call.results, strict=False):
+            self._bind(name, tensor)
+        if t.rebinding == "storage":
+            self._rebind_storages(call)
+            for tensor in call.results[len(names) :]:
+                self._drop(tensor)
+        else:
+            for name, tensor in zip(mutated, call.replaces, strict=True):
+                before = self.names[name]
+                self._bind(name, tensor)
+                self._drop(before)
+
+    def _copy(self, target: int, source: int) -> None:
+        self.names[source].references += 1
+        self._bind(target, self.names[source])
+
+    def _copy_from(self, target: int, source: int) -> None:
+        before, after = self.names[target], self.names[source]
+        if before is not after:
+            self._drop(before)
+            after.references += 1
+            self._bind(target, after)
+
+    def _release(self, name: int, _: int) -> None:
+        self._drop(self.names.pop(name))
+
+    def _backward(self, _a: int, _b: int) -> None:
+        pass
+
+    def _outputs(self) -> None:
+        outputs = [t for t in self.ledger.tensors if t.references > 0]
+        for tensor in sorted(outputs, key=lambda t: (t.first_name, t.number)):
+            if not tensor.defined:
+                self._materialize(tensor, "recompute")
+            self.ledger.pin(tensor.storage)
+
+    # Names.
+
+    def _bind(self, name: int, tensor: Tensor) -> None:
+        """Let a name mean a tensor."""
+        self.names[name] = tensor
+        if tensor.first_name < 0:
+            tensor.first_name = name
+
+    def _drop(self, tensor: Tensor) -> None:
+        """Drop a reference; what the policy does with the last must be in the log."""
+        storage = tensor.storage
+        tensor.references -= 1
+        if storage.referenced:
+            return
+        if self._can_be_banished(storage):
+            self.ledger.banish(storage)
+        elif self.row["deallocation"] == "eager" and storage.material and not storage.pinned:
+            self.ledger.leave_memory(storage, "deallocate")
+
+    def _rebind_storages(self, call: Call) -> None:
+        """Let the live names of mutated storages mean the new ones, views derived again."""
+        for root, old in call.replaces.items():
+            renewed = {old.tensors[0]: root}
+            for name in sorted(n for n, t in self.names.items() if t.storage is old):
+                before = self.names[name]
+                if before not in renewed:
+                    view = Call(-1, parents=[root])
+                    self.ledger.create(view, [(0, 0)])
+                    self._run_model(view)
+                    renewed[before] = view.results[0]
+                else:
+                    renewed[before].references += 1
+                self._bind(name, renewed[before])
+                self._drop(before)
+
+    # Calls.
+
+    def _issue(self, number: int, operands: list[int], mutated: list[int]) -> Call:
+        """Create a call's tensors, those that replace mutated ones last, and run it."""
+        t = self.trace
+        call = Call(number, int(t.call_time_ns[number]), int(t.call_workspace_bytes[number]))
+        call.parents = [self.names[name] for name in operands]
+        sizes = _part(t.result_bytes, t.result_offsets, number)
+        aliases = _part(t.result_alias, t.result_offsets, number)
+        old = [self.names[name].storage for name in mutated]
+        if t.rebinding == "storage":
+            old = [s for s in dict.fromkeys(old) if not s.tensors[0].call.is_constant]
+        results = [*zip(sizes, aliases, strict=True), *((s.size, -1) for s in old)]
+        self.ledger.create(call, results or [(0, -1)])
+        call.replaces = dict(zip(call.results[len(sizes) :], old, strict=False))
+        if int(t.call_tags[number]) & (TAG_COLLECTIVE | TAG_DATA_DEPENDENT):
+            for tensor in call.results:
+                tensor.storage.irreplaceable = True
+                self.ledger.pin(tensor.storage, logged=False)
+        self._run_model(call)
+        return call
+
+    def _run_model(self, call: Call) -> None:
+        """Follow a call as the model's own work."""
+        self._materialize(call.results[0], "compute")
+        for tensor in call.results:
+            tensor.storage.last_access = self.ledger.clock
+
+    def _materialize(self, tensor: Tensor, action: str) -> None:
+        """Follow the computation of a tensor and of what it needs, without recursion."""
+        stack = [self._compute(tensor, action)]
+        while stack:
+            needed = next(stack[-1], None)
+            if needed is None:
+                stack.pop()
+            else:
+                stack.append(self._compute(needed, "recompute"))
+
+    def _compute(self, tensor: Tensor, action: str) -> Generator[Tensor, None, None]:
+        """Follow one call; gives each parent that has to be computed before it."""
+        call, ledger = tensor.call, self.ledger
+        parents = [p for p in call.parents if not p.storage.banished]
+        for p in parents:
+            if self.row["deallocation"] != "banish" or p.storage.referenced:
+                p.storage.last_access = ledger.clock
+        missing = [p for p in parents if not p.defined]
+        for p in parents:
+            if p.defined:
+                ledger.lock(p.storage)
+        for p in missing:
+            if not p.defined:
+                yield p
+            ledger.lock(p.storage)
+        taken = self._taken_over(call)
+        self._follow_evictions(call, taken)
+        if not call.is_constant:
+            self.counts[action] += 1
+        self.counts[action + "_ns"] += call.cost
+        ledger.place(tensor, action, taken)
+        for p in parents:
+            if not p.storage.banished:
+                ledger.unlock(p.storage)
+                if self._can_be_banished(p.storage):
+                    ledger.banish(p.storage)
+        if self.counts["recompute_ns"] > self.limit * self.base:
+            raise _End("thrashed")
+
+    def _taken_over(self, call: Call) -> dict[Tensor, Storage]:
+        """Give the results that take over the bytes of the storage that they replace."""
+        taken: dict[Tensor, Storage] = {}
+        if self.row["mutation"] == "inplace":
+            for t, old in call.replaces.items():
+                own = sum(p.storage is old for p in call.parents)
+                free = not old.pinned and self.ledger.held[old] == own and old.material
+                if free and not t.defined and old not in taken.values():
+                    taken[t] = old
+        return taken
+
+    def _can_be_banished(self, storage: Storage) -> bool:
+        """Whether banish's rule is the one for a storage."""
+        return self.row["deallocation"] == "banish" or storage.irreplaceable
+
+    # Evictions forced by memory.
+
+    def _follow_evictions(self, call: Call, taken: dict[Tensor, Storage]) -> None:
+        """Compare the evictions that make room for a call."""
+        ledger = self.ledger
+        size = call.workspace + sum(t.size for t in call.results if t not in taken)
+        while ledger.memory + size > ledger.budget:
+            if not ledger.pool and ledger.due is None:
+                raise _End("oom")
+            row = ledger.take("evict", f"{ledger.memory} + {size} bytes are over the budget")
+            victim = ledger.victim(row)
+            if row.columns["cause_call"] != call.number:
+                raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
+            self._check_score(row, victim)
+            ledger.leave_memory(victim, "evict", row)
+            self.counts["evict"] += 1
+
+    def _check_score(self, row: Row, victim: Storage) -> None:
+        """Compare the victim's score, and the victim with the rest of the pool."""
+        if self.score is None:
+            return
+        scores = {s: self.score(self.ledger, s) for s in self.ledger.pool}
+        if row.columns["score"] != scores[victim]:
+            message = f"its score is {scores[victim]!r}, the log has {row.columns['score']!r}"
+            raise row.fail("SCORE_MISMATCH", message)
+        lowest = min(scores.values())
+        zeros = [s for s, score in scores.items() if score == 0]
+        best = zeros[0] if zeros else [s for s in scores if scores[s] == lowest][-1]
+        if best is not victim:
+            message = f"storage {best.number} scores {scores[best]!r}, it {scores[victim]!r}"
+            message += "; of equals the last to enter the pool goes, the first that scores 0"
+            raise row.fail("NOT_THE_MINIMUM", message)
+
+
+def _part(values: Any, offsets: Any, index: int) -> list[int]:
+    """Give one row of a ragged table."""
+    part: list[int] = values[offsets[index] : offsets[index + 1]].tolist()
+    return part

@@ -1,0 +1,361 @@
+"""What an audit derives: calls, tensors and storages, what is in memory, and the log beside it.
+
+Every change of memory is made here and compared at once with the row of the event log that must
+say the same. Which change is due is for ``audit.py`` to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from .opcodes import ACTIONS
+
+COLUMNS = (
+    "start_ns",
+    "end_ns",
+    "action",
+    "call",
+    "storage",
+    "bytes",
+    "score",
+    "cause_call",
+    "memory_after_bytes",
+)
+
+
+class Contradiction(Exception):  # noqa: N818
+    """Something in the log that cannot be."""
+
+    def __init__(self, finding: str, message: str, row: int = -1) -> None:
+        super().__init__(message)
+        self.finding = finding
+        self.row = row
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the event log."""
+
+    number: int
+    action: str
+    columns: dict[str, Any]
+
+    def fail(self, finding: str, message: str) -> Contradiction:
+        """Describe a contradiction at this row."""
+        at = f"event {self.number} ({self.action} of storage {self.columns['storage']} "
+        at += f"at {self.columns['end_ns']} ns)"
+        return Contradiction(finding, f"{at}: {message}", self.number)
+
+
+@dataclass(eq=False)
+class Call:
+    """An execution of an operator; number -1 for what the trace has no call for."""
+
+    number: int
+    cost: int = 0
+    workspace: int = 0
+    is_constant: bool = False
+    parents: list[Tensor] = field(default_factory=list)
+    results: list[Tensor] = field(default_factory=list)
+    replaces: dict[Tensor, Storage] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A result of a call."""
+
+    number: int
+    call: Call
+    storage: Storage
+    size: int
+    first_name: int = -1
+    references: int = 1
+    defined: bool = False
+
+
+@dataclass(eq=False)
+class Storage:
+    """A buffer and its tensors."""
+
+    number: int
+    size: int
+    tensors: list[Tensor] = field(default_factory=list)
+    readers: list[Tensor] = field(default_factory=list)  # tensors that have it as a parent
+    last_access: float = -inf
+    material: bool = False
+    pinned: bool = False
+    banished: bool = False
+    irreplaceable: bool = False  # banish's rule holds for it, whatever the policy
+
+    @property
+    def cost(self) -> int:
+        """Cost of the distinct calls that made its tensors."""
+        return sum(call.cost for call in {t.call for t in self.tensors})
+
+    @property
+    def referenced(self) -> bool:
+        """Whether the program holds one of its tensors."""
+        return any(t.references > 0 for t in self.tensors)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a tensor of another storage, not computed, has it as a parent."""
+        others = (t for t in self.readers if t.storage is not self)
+        return any(not t.defined and not t.storage.banished for t in others)
+
+    def parents(self) -> set[Storage]:
+        """Storages that its tensors are computed from."""
+        found = {p.storage for t in self.tensors for p in t.call.parents}
+        return {s for s in found if s is not self and not s.banished}
+
+    def children(self) -> set[Storage]:
+        """Storages computed from it."""
+        found = {t.storage for t in self.readers}
+        return {s for s in found if s is not self and not s.banished}
+
+    def evicted_neighbors(self) -> set[Storage]:
+        """Parents and children that are not material."""
+        return {s for s in self.parents() | self.children() if not s.material}
+
+
+class Classes:
+    """The union-find of the approximate neighborhood, as plain sets with a running cost."""
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[set[Storage], int]] = []
+
+    def add(self, storage: Storage, cost: int, near: set[Storage]) -> None:
+        """Open a class for a storage and merge those of its neighbors into it."""
+        merged = [group for group in self.groups if group[0] & near]
+        self.groups = [group for group in self.groups if not group[0] & near]
+        members = {storage}.union(*(group[0] for group in merged))
+        self.groups.append((members, cost + sum(group[1] for group in merged)))
+
+    def remove(self, storage: Storage) -> None:
+        """Take a storage out of its class, and its cost off the class's."""
+        left = []
+        for members, cost in self.groups:
+            if storage not in members:
+                left.append((members, cost))
+            elif len(members) > 1:
+                left.append((members - {storage}, cost - storage.cost))
+        self.groups = left
+
+    def cost(self, near: set[Storage]) -> int:
+        """Sum over the distinct classes of some storages."""
+        return sum(cost for members, cost in self.groups if members & near)
+
+
+class Ledger:
+    """Memory as derived, compared change by change with the rows of a log."""
+
+    def __init__(self, events: Any, budget_bytes: int | None) -> None:
+        self.rows = _rows(events)
+        self.due: Row | None = next(self.rows, None)
+        self.budget = inf if budget_bytes is None else budget_bytes
+        self.tensors: list[Tensor] = []
+        self.storages: list[Storage] = []
+        self.held: Counter[Storage] = Counter()  # locks of running calls
+        self.pool: dict[Storage, None] = {}  # in the order of last entering
+        self.classes = Classes()
+        self.clock = 1
+        self.peak = 0
+        self.victims: list[int] = []
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the material storages."""
+        return sum(s.size for s in self.storages if s.material)
+
+    def create(self, call: Call, results: list[tuple[int, int]]) -> None:
+        """Make a call's tensors from sizes and aliases."""
+        for size, alias in results:
+            if alias == -1:
+                storage = Storage(len(self.storages), size)
+                self.storages.append(storage)
+                self.classes.add(storage, 0, set())
+            else:
+                origin = call.parents[alias] if alias >= 0 else call.results[-alias - 2]
+                storage = origin.storage
+            tensor = Tensor(len(self.tensors), call, storage, size if alias == -1 else 0)
+            self.tensors.append(tensor)
+            call.results.append(tensor)
+            storage.tensors.append(tensor)
+            for parent in dict.fromkeys(p.storage for p in call.parents):
+                parent.readers.append(tensor)
+
+    def place(self, wanted: Tensor, action: str, taken: dict[Tensor, Storage]) -> None:
+        """Run a call: its results are placed, those computed twice dropped, old bytes reused."""
+        call, memory, start = wanted.call, self.memory, self.clock
+        self.clock += call.cost
+        for t in call.results:
+            if t in taken:
+                memory -= t.size
+                row = self.expect("take_over", taken[t], t.size, memory)
+                if row.columns["cause_call"] != call.number:
+                    raise row.fail("WRONG_CAUSE", f"call {call.number} replaces it")
+            memory += t.size
+            self.expect(action, t.storage, t.size, memory, call=call.number, start=start)
+        self.peak = max(self.peak, memory + call.workspace)
+        for t in [t for t in call.results if t.defined]:
+            memory -= t.size
+            self.expect("drop_duplicate", t.storage, t.size, memory, call=call.number)
+        for t in [*(t for t in call.results if t is not wanted), wanted]:
+            t.defined = True
+            if not t.storage.material:
+                t.storage.material = True
+                self.classes.remove(t.storage)
+                self._enter(t.storage)
+        for storage in taken.values():
+            self._undefine(storage)
+
+    def victim(self, row: Row) -> Storage:
+        """Give the storage that a row evicts, if it may be evicted."""
+        number = row.columns["storage"]
+        if not 0 <= number < len(self.storages) or not self.storages[number].material:
+            raise row.fail("NOT_MATERIAL", "it is not in memory")
+        victim = self.storages[number]
+        if victim not in self.pool:
+            holder = "a pin" if victim.pinned else f"{self.held[victim]} locks of running calls"
+            raise row.fail("LOCKED_BUT_EVICTED", f"{holder} on it")
+        return victim
+
+    def leave_memory(self, storage: Storage, action: str, row: Row | None = None) -> None:
+        """Let a storage be evicted, by a row already taken or by the next."""
+        self._undefine(storage)
+        self.victims.append(storage.tensors[0].number)
+        if row is None:
+            self.expect(action, storage, storage.size, self.memory)
+        else:
+            self._compare(row, storage, storage.size, self.memory, self.clock)
+
+    def banish(self, storage: Storage) -> None:
+        """Let a storage be banished if nobody needs it, and pin those computed from it."""
+        if storage.banished or storage.referenced or storage.awaited:
+            return
+        if storage.material:
+            self.leave_memory(storage, "banish")
+        else:
+            self.expect("banish", storage, 0, self.memory)
+        storage.banished = True
+        for child in dict.fromkeys(t.storage for t in storage.readers):
+            if child is not storage and not child.banished:
+                child.irreplaceable = True
+                self.pin(child)
+
+    def lock(self, storage: Storage) -> None:
+        """Hold a storage for a running call."""
+        self.held[storage] += 1
+        self.pool.pop(storage, None)
+
+    def unlock(self, storage: Storage) -> None:
+        """Take a running call's lock off."""
+        self.held[storage] -= 1
+        self._enter(storage)
+
+    def pin(self, storage: Storage, logged: bool = True) -> None:
+        """Hold a storage for good, once."""
+        if not storage.pinned:
+            storage.pinned = True
+            self.pool.pop(storage, None)
+            if logged:
+                self.expect("pin", storage, storage.size, self.memory)
+
+    def _undefine(self, storage: Storage) -> None:
+        """Note that a storage is no more material."""
+        storage.material = False
+        self.pool.pop(storage, None)
+        for tensor in storage.tensors:
+            tensor.defined = False
+        self.classes.add(storage, storage.cost, storage.evicted_neighbors())
+
+    def _enter(self, storage: Storage) -> None:
+        """Put a storage at the end of the pool if nothing holds it."""
+        if storage.material and not storage.pinned and not self.held[storage]:
+            self.pool[storage] = None
+
+    # The log.
+
+    def close(self, why: str) -> None:
+        """Check that the log has no rows left."""
+        if self.due is not None:
+            raise self.due.fail("UNEXPECTED_ACTION", why)
+
+    def take(self, action: str, why: str) -> Row:
+        """Take the next row, which has to be of one action."""
+        row, self.due = self.due, next(self.rows, None)
+        if row is None:
+            message = f"the log ends where {action} is due: {why}"
+            raise Contradiction("LOG_ENDS_EARLY", message)
+        if row.action != action:
+            finding, reason = self._explain(row)
+            raise row.fail(finding, f"{reason}; due is {action}: {why}")
+        return row
+
+    def expect(
+        self,
+        action: str,
+        storage: Storage,
+        size: int,
+        memory: int,
+        call: int = -1,
+        start: int | None = None,
+    ) -> Row:
+        """Take the next row and compare all that can be derived of it."""
+        row = self.take(action, f"storage {storage.number}, call {call}")
+        if row.columns["call"] != call:
+            finding, reason = self._explain(row)
+            finding = "WRONG_CALL" if finding == "UNEXPECTED_ACTION" else finding
+            raise row.fail(finding, f"call {row.columns['call']} {reason}; due is call {call}")
+        self._compare(row, storage, size, memory, self.clock if start is None else start)
+        return row
+
+    def _compare(self, row: Row, storage: Storage, size: int, memory: int, start: int) -> None:
+        """Compare a row's storage, bytes and times, which count from 0."""
+        derived = {
+            "storage": (storage.number, "WRONG_STORAGE"),
+            "bytes": (size, "BYTES_MISMATCH"),
+            "start_ns": (start - 1, "CLOCK_MISMATCH"),
+            "end_ns": (self.clock - 1, "CLOCK_MISMATCH"),
+            "memory_after_bytes": (memory, "BYTES_MISMATCH"),
+        }
+        for column, (value, finding) in derived.items():
+            if row.columns[column] != value:
+                message = f"{column} is {row.columns[column]} and should be {value}"
+                raise row.fail(finding, message)
+
+    def _explain(self, row: Row) -> tuple[str, str]:
+        """Say what is wrong with a row that is not the one due."""
+        if row.action in ("compute", "recompute"):
+            return self._explain_run(row)
+        number = row.columns["storage"]
+        if row.action == "evict":
+            self.victim(row)
+            return "NEEDLESS_EVICTION", "everything fits"
+        if row.action in ("deallocate", "banish") and 0 <= number < len(self.storages):
+            storage = self.storages[number]
+            if storage.referenced or (row.action == "banish" and storage.awaited):
+                return "STILL_NEEDED", "it is referenced, or waited for"
+        return "UNEXPECTED_ACTION", "is not due"
+
+    def _explain_run(self, row: Row) -> tuple[str, str]:
+        """Say what is wrong with a call that ran out of turn."""
+        made = [t.call for t in self.tensors if t.call.number == row.columns["call"] >= 0]
+        for p in made[0].parents if made else []:
+            if not p.defined and not p.storage.banished:
+                return "PARENT_NOT_DEFINED", f"reads tensor {p.number}, which is not defined"
+        if self.memory + row.columns["bytes"] > self.budget:
+            return "OVER_BUDGET", f"does not fit, {self.memory} bytes are taken"
+        return "UNEXPECTED_ACTION", "is not due"
+
+
+def _rows(events: Any) -> Iterator[Row]:
+    """Give the rows of an event log."""
+    columns = {name: events[name].tolist() for name in COLUMNS}
+    for number in range(len(columns["action"])):
+        row = {name: values[number] for name, values in columns.items()}
+        yield Row(number, ACTIONS[row["action"]], row)
