@@ -48,7 +48,7 @@ def lowest_budget_figure(table: pd.DataFrame) -> Figure:
     note = wrap(EXPLANATION, width - 2 * OUTER, NOTE_SIZE, lines=9)
     bottom = OUTER + NOTE_LINE * (note.count("\n") + 1) + GAP
     body = len(traces) * CELL_HEIGHT
-    head = HEAD_LINE * max(name.count("\n") + 1 for name in heads) + GAP
+    head = HEAD_LINE * max(name.count("\n") + 1 for name in heads) + 2 * GAP
     figure = Figure(figsize=(width, bottom + body + head + OUTER))
     axes = add_axes(figure, (left, bottom, len(lines) * CELL_WIDTH, body))
     axes.set_xlim(0, len(lines))
@@ -59,7 +59,7 @@ def lowest_budget_figure(table: pd.DataFrame) -> Figure:
         write(figure, (left - GAP, y), name, ha="right", size=TICK_SIZE)
     for column, name in enumerate(heads):
         x = left + (column + 0.5) * CELL_WIDTH
-        write(figure, (x, bottom + body + GAP / 2), name, va="bottom", size=TICK_SIZE)
+        write(figure, (x, bottom + body + GAP), name, va="baseline", size=TICK_SIZE)
     for cell in lowest.to_dict("records"):
         _draw_cell(axes, lines.index(cell["line"]), traces.index(cell["trace"]), cell)
     place = (OUTER, OUTER)

@@ -33,7 +33,7 @@ WIDTHS = {1: 3.5, 2: 5.0}
 PLOT_HEIGHTS = {1: 2.0, 2: 1.75}
 LEFT, BETWEEN, OUTER, GAP = 0.62, 0.42, 0.06, 0.07
 TITLE_LINE, NOTE_LINE, TICK_LINE = 0.135, 0.115, 0.16
-HANDLE = 0.3
+HANDLE, DESCENT = 0.3, 0.03
 RAIL_ROW, DENSE_RAIL_ROW = 0.08, 0.066
 
 NOTE_COLOR, FRAME_COLOR, GRID_COLOR = "#555555", "#999999", "#E3E3E3"
@@ -163,8 +163,10 @@ class _Row:
         for place, (name, note) in enumerate(zip(self.names, self.notes, strict=True)):
             x = LEFT + place * (self.panel_width + BETWEEN) + self.panel_width / 2
             over_note = NOTE_LINE if any(self.notes) else 0.0
-            write(figure, (x, foot + over_note), name, va="bottom", size=TITLE_SIZE)
-            write(figure, (x, foot), note, va="bottom", size=NOTE_SIZE, color=NOTE_COLOR)
+            title = (x, foot + over_note + DESCENT)
+            write(figure, title, name, va="baseline", size=TITLE_SIZE)
+            place_note = (x, foot + DESCENT)
+            write(figure, place_note, note, va="baseline", size=NOTE_SIZE, color=NOTE_COLOR)
 
 
 def column_count(panels: int) -> int:

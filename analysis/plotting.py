@@ -44,8 +44,8 @@ def plot(
     source : str or Path
         A table of runs (.sqlite or .csv), or a single run (.run).
     kind : str, optional
-        One of `KINDS`; by default all that the file has the data for, or, if `out` is a file, the
-        first of them.
+        One of `KINDS`; by default all that the file has the data for (with the ablations in their
+        own figure only), or, if `out` is a file, the first of them.
     out : str or Path, optional
         A file that ends in .png, .svg or .pdf, or a folder; by default the folder of the source,
         for files named like it (``runs-overhead.png``).
@@ -74,20 +74,24 @@ def plot(
     if is_file:
         check_suffix(out)
     if source.suffix.lower() == ".run" and kind in (None, "memory"):
-        drawn = [("memory", figures.memory_figure(read_run(source)))]
+        drawn = iter([("memory", "", figures.memory_figure(read_run(source)))])
     elif kind == "memory":
         raise InputError(f"{source}: a table of runs; a plot of memory over time needs a .run file")
     else:
         table = select(read_table(source), filters, str(source))
-        kinds = [kind] if kind else drawable_kinds(table)
-        drawn = list(_draw(table, kinds[:1] if is_file else kinds, is_asked=kind is not None))
-    return _save(drawn, out if is_file else out / f"{source.stem}.png", name_kind=not is_file)
+        drawn = _draw(table, [kind] if kind else drawable_kinds(table)[: 1 if is_file else None])
+    paths = []
+    for name, page, figure in drawn:
+        stem = out.stem if is_file else f"{source.stem}-{name}"
+        path = out.with_name(stem + page + out.suffix) if is_file else out / f"{stem}{page}.png"
+        paths.append(save_figure(figure, path))
+    return paths
 
 
 def drawable_kinds(table: pd.DataFrame) -> list[str]:
     """List the kinds of figures that a table of runs has the data for, the main one first."""
     kinds = ["overhead", "lowest"]
-    if table["method"].str.startswith("h_abl_").any():
+    if _is_ablation(table).any():
         kinds.append("ablation")
     if "deallocation" in table and table.groupby("method")["deallocation"].nunique().gt(1).any():
         kinds.append("deallocation")
@@ -96,27 +100,20 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
     return kinds
 
 
-def _draw(table: pd.DataFrame, kinds: list[str], *, is_asked: bool) -> Iterator[tuple[str, Figure]]:
-    """Draw figures of these kinds, a page of traces each."""
+def _draw(table: pd.DataFrame, kinds: list[str]) -> Iterator[tuple[str, str, Figure]]:
+    """Draw figures of these kinds: kind, number of the page (empty if there is one), figure."""
+    named = table[~_is_ablation(table)]
     for kind in kinds:
-        shown = table
-        if not is_asked and "ablation" in kinds and kind in ("overhead", "lowest"):
-            named = ~table["method"].str.startswith("h_abl_")
-            shown = table[named] if named.any() else table
+        is_crowded = "ablation" in kinds and kind in ("overhead", "lowest") and not named.empty
+        shown = named if is_crowded else table
         traces = trace_order(shown["trace"])
         size = TRACES_PER_FIGURE.get(kind, len(traces))
         for start in range(0, len(traces), size):
-            page = shown[shown["trace"].isin(traces[start : start + size])]
-            yield kind, TABLE_KINDS[kind](page)
+            page = f"-{start // size + 1}" if len(traces) > size else ""
+            figure = TABLE_KINDS[kind](shown[shown["trace"].isin(traces[start : start + size])])
+            yield kind, page, figure
 
 
-def _save(drawn: list[tuple[str, Figure]], path: Path, *, name_kind: bool) -> list[Path]:
-    """Save figures under names made from one path."""
-    paths = []
-    kinds = [kind for kind, _ in drawn]
-    for place, (kind, figure) in enumerate(drawn):
-        name = f"{path.stem}-{kind}" if name_kind else path.stem
-        if kinds.count(kind) > 1:
-            name += f"-{kinds[:place].count(kind) + 1}"
-        paths.append(save_figure(figure, path.with_name(name + path.suffix)))
-    return paths
+def _is_ablation(table: pd.DataFrame) -> pd.Series[bool]:
+    """Mark the runs of ablations, which have a figure of their own."""
+    return table["method"].str.startswith("h_abl_")

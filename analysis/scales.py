@@ -96,18 +96,24 @@ def plain_axis(axes: Axes, low: float, high: float) -> None:
 
 
 def log_axis(axis: Axis, low: float, high: float, ticks: Sequence[float] = ()) -> None:
-    """Make an axis logarithmic, with plain numbers at `ticks`, or at round values."""
-    low = max(low, 1.0)
-    high = max(high, low * 2)
-    margin = (high / low) ** 0.05
-    ends = low / margin, high * margin
+    """Make an axis logarithmic, with plain numbers at `ticks`, or at round values.
+
+    If `low` is 0, the axis has a 0 at its lower end, under a 1.
+    """
+    lowest = max(low, 1.0)
+    high = max(high, lowest * 2)
+    margin = (high / lowest) ** 0.05
+    ends = (lowest / margin if low > 0 else -0.2), high * margin
+    scale = "log" if low > 0 else "symlog"
+    options = {} if low > 0 else {"linthresh": 1.0, "linscale": 0.5}
     if isinstance(axis, XAxis):
-        axis.axes.set_xscale("log")
+        axis.axes.set_xscale(scale, **options)
         axis.axes.set_xlim(*ends)
     else:
-        axis.axes.set_yscale("log")
+        axis.axes.set_yscale(scale, **options)
         axis.axes.set_ylim(*ends)
-    shown = [tick for tick in ticks or _log_ticks(low, high) if ends[0] <= tick <= ends[1]]
+    shown = [tick for tick in ticks or _log_ticks(lowest, high) if ends[0] <= tick <= ends[1]]
+    shown = shown if low > 0 else [0.0, *shown]
     axis.set_major_locator(FixedLocator(shown))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FixedFormatter([count_text(tick) for tick in shown]))

@@ -40,12 +40,12 @@ def natural_key(name: str) -> list[tuple[int, str]]:
 
 
 def line_order(names: Iterable[str]) -> list[str]:
-    """Order the names of lines: by method as in `KNOWN_LINES`, then by name."""
+    """Order the names of lines: by method, then by options, known ones as in `KNOWN_LINES`."""
 
-    def key(name: str) -> tuple[int, list[tuple[int, str]], str]:
-        method = name.split(", ")[0]
-        known = KNOWN_LINES.index(method) if method in KNOWN_LINES else len(KNOWN_LINES)
-        return known, natural_key(name), name
+    def key(name: str) -> list[tuple[int, list[tuple[int, str]], str]]:
+        known = {word: place for place, word in enumerate(KNOWN_LINES)}
+        words = name.split(", ")
+        return [(known.get(word, len(known)), natural_key(word), word) for word in words]
 
     return sorted(set(names), key=key)
 

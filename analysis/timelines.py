@@ -58,6 +58,9 @@ EVENTS_ONE_BY_ONE = 300
 # Inches.
 LEFT, RIGHT, PLOT_HEIGHT, STRIP_HEIGHT = 0.72, 0.15, 2.2, 0.22
 
+# A category thinner than this part of the picture's height is not in its legend.
+VISIBLE = 0.002
+
 # A budget higher than this many times what was used is said, not drawn.
 FAR_BUDGET = 2.5
 
@@ -206,14 +209,14 @@ def _draw_budget(axes: Axes, run: RunResult) -> None:
 
 def _starts(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
     """When each event of one kind begins; the results of one call are one event."""
-    chosen: NDArray[np.bool_] = np.asarray(events["action"]) == ACTIONS.index(action)
-    starts: NDArray[np.float64] = np.asarray(events["start_ns"], dtype=np.float64)
-    if action != "recompute":
-        return starts[chosen]
-    calls = np.asarray(events["call"])
-    follows = chosen & np.append(False, chosen[:-1])
-    follows &= (np.diff(calls, prepend=-1) == 0) & (np.diff(starts, prepend=-1.0) == 0)
-    return starts[chosen & ~follows]
+    chosen = np.asarray(events["action"]) == ACTIONS.index(action)
+    starts: NDArray[np.float64] = np.asarray(events["start_ns"], dtype=np.float64)[chosen]
+    if action == "recompute":
+        calls = np.asarray(events["call"])[chosen]
+        rows = np.flatnonzero(chosen)
+        is_next = (np.diff(rows, prepend=-2) == 1) & (np.diff(calls, prepend=-1) == 0)
+        starts = starts[~is_next]
+    return starts
 
 
 def _draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
@@ -240,7 +243,7 @@ def _entries(layers: Mapping[str, NDArray[np.float64]], run: RunResult) -> list[
     entries: list[Artist] = [
         Patch(facecolor=CATEGORIES[category][1], edgecolor=GRID_COLOR, lw=0.5, label=label)
         for category, (label, _) in reversed(CATEGORIES.items())
-        if layers[category].any()
+        if layers[category].max() > VISIBLE * _top(sum(layers.values()))
     ]
     if run.budget_bytes is not None:
         label = f"budget {bytes_text(float(run.budget_bytes))}"
