@@ -8,14 +8,12 @@ before it is asked to capture. What is recorded is in ``recording.py``; how a us
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.module_tracker import ModuleTracker
 
 from ..opcodes import (
     PHASE_BACKWARD,
@@ -25,6 +23,7 @@ from ..opcodes import (
     TAG_DATA_DEPENDENT,
     TAG_RANDOM,
 )
+from .module_paths import ModulePaths
 from .recording import (
     BackwardEntered,
     Constant,
@@ -35,6 +34,7 @@ from .recording import (
     View,
     split_by_tensor,
 )
+from .storages import StorageTable, constant_labels, dense_tensors
 
 # Operators whose schema hides that they write to the running mean and variance when training.
 _HIDDEN_WRITES = dict.fromkeys(
@@ -86,79 +86,6 @@ def traits_of(func: Any) -> Traits:
     )
 
 
-def dense_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in an argument or a result; sparse ones by their parts."""
-    if isinstance(value, torch.Tensor):
-        if value.layout is torch.strided:
-            yield value
-        elif value.layout is torch.sparse_coo:
-            yield from (value._indices(), value._values())
-        elif value.layout in (torch.sparse_csr, torch.sparse_bsr):
-            yield from (value.crow_indices(), value.col_indices(), value.values())
-    elif isinstance(value, list | tuple):
-        for element in value:
-            yield from dense_tensors(element)
-
-
-class StorageTable:
-    """Number storages as they appear and notice their deaths.
-
-    A weak reference to the storage fires when the memory really goes: views, autograd's saved
-    tensors and C++ keep it alive. One to a tensor could fire earlier.
-    """
-
-    def __init__(self) -> None:
-        self.dead: list[int] = []
-        self._numbers: dict[int, int] = {}
-        self._references: dict[int, weakref.ref[Any]] = {}
-        self._count = 0
-
-    def find(self, storage: Any) -> int | None:
-        """Return a storage's number, or None if it has not been seen."""
-        return self._numbers.get(storage._cdata)
-
-    def add(self, storage: Any) -> int:
-        """Give a number to a storage that has not been seen."""
-        pointer = storage._cdata
-        number = self._numbers[pointer] = self._count
-        self._count += 1
-        self._references[number] = weakref.ref(storage, lambda _: self._died(pointer))
-        return number
-
-    def _died(self, pointer: int) -> None:
-        """Forget a storage at once, since its address may be used again."""
-        number = self._numbers.pop(pointer)
-        del self._references[number]
-        self.dead.append(number)
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._references.clear()
-
-
-def constant_labels(model: Any, optimizer: Any) -> dict[int, str]:
-    """Return a label for each storage of a model and of its optimizer, by storage address."""
-    labels: dict[int, str] = {}
-
-    def label(tensor: Any, text: str) -> None:
-        for part in dense_tensors(tensor):
-            labels.setdefault(part.untyped_storage()._cdata, text)
-
-    names: dict[Any, str] = {}
-    if model is not None:
-        for name, parameter in model.named_parameters():
-            names[parameter] = name
-            label(parameter, f"param:{name}")
-            label(parameter.grad, f"grad:{name}")
-        for name, buffer in model.named_buffers():
-            label(buffer, f"buffer:{name}")
-    if optimizer is not None:
-        for number, (parameter, state) in enumerate(optimizer.state.items()):
-            for key, value in state.items():
-                label(value, f"state:{names.get(parameter, number)}.{key}")
-    return labels
-
-
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
     """Record every operator below autograd: forward, backward and optimizer.
 
@@ -173,18 +100,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._constants: dict[int, Constant] = {}
         self._storages = StorageTable()
         self._labels = constant_labels(model, optimizer)
-        self._modules = ModuleTracker()
+        self._modules = ModulePaths(model)
         self._regions: list[bool] = []
         self._in_backward = False
 
     def __enter__(self) -> Recorder:
-        self._modules.__enter__()
+        self._modules.open()
         super().__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
-        self._modules.__exit__(*exception)
+        self._modules.close()
         self._flush_deaths()
         self._storages.close()
 
@@ -238,7 +165,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if in_backward and not self._in_backward:
             self._events.append(BackwardEntered())
         self._in_backward = in_backward
-        call = _OpenCall(traits, self._phase(in_backward), _autograd_node(in_backward))
+        node = _autograd_node(in_backward)
+        module = self._modules.of_call(in_backward, node)
+        call = _OpenCall(traits, self._phase(in_backward), module, node)
         if traits.name != "lift_fresh":  # torch.tensor(...): its argument was made just now
             written = self._written(traits, args)
             for key, value in (*enumerate(args), *kwargs.items()):
@@ -293,7 +222,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             tuple(sizes),
             elapsed,
             call.phase,
-            max(self._modules.parents - {"Global"}, key=len, default=""),
+            call.module,
             call.traits.tags,
             call.autograd_node,
         )
@@ -309,6 +238,7 @@ class _OpenCall:
     __slots__ = (
         "arguments",
         "autograd_node",
+        "module",
         "phase",
         "traits",
         "width",
@@ -316,9 +246,10 @@ class _OpenCall:
         "written_storages",
     )
 
-    def __init__(self, traits: Traits, phase: int, autograd_node: int) -> None:
+    def __init__(self, traits: Traits, phase: int, module: str, autograd_node: int) -> None:
         self.traits = traits
         self.phase = phase
+        self.module = module
         self.autograd_node = autograd_node
         self.width = 0
         self.arguments: list[View] = []

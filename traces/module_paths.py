@@ -1,0 +1,60 @@
+"""Know which module of a PyTorch model an operator call belongs to, in both passes.
+
+Needs torch, so only ``recorder.py`` imports it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+
+class ModulePaths:
+    """Follow which module runs; remember which one made each node of autograd.
+
+    Forward hooks alone: hooks in the backward pass would change what the program may do there.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._paths: dict[Any, str] = {}
+        if model is not None:
+            root = type(model).__name__
+            for name, module in model.named_modules():
+                self._paths[module] = f"{root}.{name}" if name else root
+        self._running: list[str] = []
+        self._of_node: dict[int, str] = {}
+        self._last = ""
+        self._hooks: list[Any] = []
+
+    def open(self) -> None:
+        """Begin to follow."""
+        self._hooks = [
+            register_module_forward_pre_hook(lambda module, _: self._enter(module)),
+            register_module_forward_hook(lambda *_: self._leave(), always_call=True),
+        ]
+
+    def close(self) -> None:
+        """Stop following."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _enter(self, module: Any) -> None:
+        parent = f"{self._running[-1]}." if self._running else ""
+        self._running.append(self._paths.get(module, parent + type(module).__name__))
+
+    def _leave(self) -> None:
+        if self._running:
+            self._running.pop()
+
+    def of_call(self, in_backward: bool, node: int) -> str:
+        """Return the module of a call; one of autograd's own goes with the call before it."""
+        if self._running or not in_backward:
+            self._last = self._running[-1] if self._running else ""
+            self._of_node.setdefault(node, self._last)
+        else:
+            self._last = self._of_node.get(node, self._last)
+        return self._last
