@@ -1,24 +1,29 @@
 """The TraceBuilder: the only constructor of a Trace, and the place where its rules are checked.
 
-It takes one event at a time and rejects the first illegal one, with its source line. It knows
-names and whether they are live; tensors, storages and memory are the business of the replay.
+It takes events one at a time, or many in columns (``bulk.py``), and rejects the first illegal one
+with its source line. It knows names and whether they are live; tensors, storages and memory are
+the business of the replay.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from operator import index
+from typing import Any, NoReturn
+
+import numpy as np
 
 from ..errors import TraceError
-from ..opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, RELEASE
-from .trace import Trace
+from ..opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, PHASES, RELEASE, TAGS
+from . import tables as columns
+from .bulk import Events, accept
+from .tables import Tables
+from .trace import MAX_VALUE, Trace
+from .wording import place, show
 
-if TYPE_CHECKING:
-    import numpy as np
-
-MAX_VALUE = 2**53
+ALL_TAGS = 2 ** len(TAGS) - 1
 REBINDINGS = ("listed", "storage")
+CALLS_PER_CHUNK = 1 << 16
 
 
 class TraceBuilder:
@@ -37,8 +42,18 @@ class TraceBuilder:
 
     Notes
     -----
-    Every method takes the source line of its event (0: none). A builder that has raised
-    ``TraceError`` is of no further use.
+    Every method takes the source line of its event (0: none) and raises ``TraceError`` if the
+    event breaks a rule; the builder is of no further use then.
+
+    Examples
+    --------
+    >>> builder = TraceBuilder("tiny")
+    >>> builder.constant("x", 8)
+    >>> builder.call("relu", ["x"], [("y", 8, -1)], time_ns=100)
+    0
+    >>> builder.release("y")
+    >>> builder.build().names
+    ('x', 'y')
     """
 
     def __init__(
@@ -49,37 +64,38 @@ class TraceBuilder:
         times_estimated: bool = False,
     ) -> None:
         if rebinding not in REBINDINGS:
-            raise TraceError(f"rebinding {rebinding!r}: it is one of {', '.join(REBINDINGS)}")
+            raise TraceError(f"rebinding {show(rebinding)}: it is one of {', '.join(REBINDINGS)}")
         self._name, self._source = name, source
         self._rebinding, self._times_estimated = rebinding, times_estimated
-        self._ids: dict[str, int] = {}  # every name ever bound
-        self._live: dict[str, int] = {}  # those that are not dropped
-        self._bound_at = array("q")
-        self._dropped_at: dict[int, int] = {}
-        self._codes, self._a, self._b = array("b"), array("i"), array("i")
-        self._constant_bytes = array("q")
-        self._operators: dict[str, int] = {}
-        self._modules: dict[str, int] = {}
-        self._operator, self._time_ns, self._workspace = array("i"), array("q"), array("q")
-        self._phase, self._module, self._forward = array("b"), array("i"), array("i")
-        self._tags, self._line = array("B"), array("i")
-        self._arg_ends, self._args = array("q", [0]), array("i")
-        self._result_ends, self._results = array("q", [0]), array("i")
-        self._result_bytes, self._result_alias = array("q"), array("i")
-        self._mutate_ends, self._mutates = array("q", [0]), array("i")
+        self._tables = Tables()
+        self._names = self._tables.names
+
+    def extend(self, events: Events) -> bool:
+        """Take many events at once, quickly.
+
+        Returns
+        -------
+        bool
+            False: nothing was taken, because one of them may be illegal; hand them over one by
+            one to learn which.
+        """
+        return accept(self._tables, events)
 
     def constant(self, name: str, size_bytes: int, line: int = 0) -> None:
-        """Bind a name to a tensor that no call makes: a weight, an input."""
-        if not 0 <= size_bytes <= MAX_VALUE:
-            self._fail(line, f"CONSTANT {name!r}: {size_bytes} bytes are not in 0..2^53")
-        self._emit(CONSTANT, self._bind(name, line), len(self._constant_bytes))
-        self._constant_bytes.append(size_bytes)
+        """Bind a name to a tensor that no call makes (a weight, an input) of 0..2^53 bytes."""
+        tables = self._tables
+        if size_bytes.__class__ is not int or not 0 <= size_bytes <= MAX_VALUE:
+            size_bytes = self._count(size_bytes, "MEMORY", f"CONSTANT {show(name)}", line)
+        bound = self._bind(name, "CONSTANT", line)
+        tables.instructions.extend((CONSTANT, bound, tables.n_constants, line))
+        tables.constants.extend((size_bytes,))
+        tables.n_constants += 1
 
     def call(
         self,
         operator: str,
         args: Sequence[str],
-        results: Iterable[tuple[str, int, int]],
+        results: Sequence[tuple[str, int, int]],
         time_ns: int,
         *,
         mutates: Sequence[int] = (),
@@ -90,139 +106,230 @@ class TraceBuilder:
         tags: int = 0,
         line: int = 0,
     ) -> int:
-        """Run an operator on live names; bind its results.
+        """Run an operator on live names and bind its results.
 
         Parameters
         ----------
-        results : iterable of (name, bytes, alias)
-            Alias as in ``Trace.result_alias``.
+        operator : str
+        args : sequence of str
+            Operands, in order; repeats are allowed.
+        results : sequence of (name, bytes, alias)
+            ``alias`` as in ``Trace.result_alias``; the bytes of a view are taken as 0.
+        time_ns, workspace_bytes : int
+            0..2^53.
+        mutates : sequence of int, optional
+            Positions in ``args``, none twice; a call without results needs one.
+        phase, module, forward, tags, line : optional
+            As in ``Trace``.
 
         Returns
         -------
         int
             Index of the call.
         """
-        live = self._live
-        try:
-            self._args.extend([live[name] for name in args])
-        except KeyError:
-            for name in args:
-                self._use(name, "argument", line)
-        for name, size_bytes, alias in results:
-            self._result_alias.append(alias)
-            self._result_bytes.append(size_bytes if alias == -1 else 0)
-            self._results.append(self._bind(name, line))
-        self._mutates.extend(mutates)
-        call = len(self._time_ns)
-        self._operator.append(self._operators.setdefault(operator, len(self._operators)))
-        self._module.append(self._modules.setdefault(module, len(self._modules)) if module else -1)
-        self._time_ns.append(time_ns)
-        self._workspace.append(workspace_bytes)
-        self._phase.append(phase)
-        self._forward.append(forward)
-        self._tags.append(tags)
-        self._line.append(line)
-        self._arg_ends.append(len(self._args))
-        self._result_ends.append(len(self._results))
-        self._mutate_ends.append(len(self._mutates))
-        self._emit(CALL, call, 0)
+        tables, n_args, n_results = self._tables, len(args), len(results)
+        self._use_args(operator, args, n_results, line)
+        if time_ns.__class__ is not int or not 0 <= time_ns <= MAX_VALUE:
+            time_ns = self._count(time_ns, "TIME", _instruction(operator, n_results), line)
+        if workspace_bytes or phase or tags or forward != -1:
+            labels = {"phase": phase, "tags": tags, "forward call": forward}
+            self._check_labels(operator, workspace_bytes, labels, line)
+        self._bind_results(operator, results, n_args, line)
+        if mutates or not n_results:
+            self._mutate(_instruction(operator, n_results), mutates, n_args, line)
+        row = (
+            tables.operators.setdefault(operator, len(tables.operators)),
+            time_ns,
+            workspace_bytes,
+            phase,
+            tables.modules.setdefault(module, len(tables.modules) - 1),
+            forward,
+            tags,
+            line,
+            n_args,
+            n_results,
+            len(mutates),
+        )
+        tables.calls.extend(row)
+        call = tables.n_calls
+        tables.instructions.extend((CALL, call, 0, line))
+        tables.n_calls = call + 1
+        if not tables.n_calls % CALLS_PER_CHUNK:
+            self._pack()
         return call
 
     def copy(self, dst: str, src: str, line: int = 0) -> None:
         """Bind another name to the tensor of a live one."""
-        source = self._use(src, "SRC", line)
-        self._emit(COPY, self._bind(dst, line), source)
+        source = self._use(src, "SRC", "COPY", line)
+        bound = self._bind(dst, "DST", line)
+        self._tables.instructions.extend((COPY, bound, source, line))
 
     def copy_from(self, dst: str, src: str, line: int = 0) -> None:
         """Let a live name mean the tensor of another live one."""
-        self._emit(COPY_FROM, self._use(dst, "DST", line), self._use(src, "SRC", line))
+        target = self._use(dst, "DST", "COPY_FROM", line)
+        source = self._use(src, "SRC", "COPY_FROM", line)
+        self._tables.instructions.extend((COPY_FROM, target, source, line))
 
     def release(self, name: str, line: int = 0) -> None:
-        """Drop a name; one that was never bound is ignored."""
-        dropped = self._live.pop(name, None)
-        if dropped is not None:
-            self._dropped_at[dropped] = line
-            self._emit(RELEASE, dropped, 0)
-        elif name in self._ids:
-            last = self._dropped_at[self._ids[name]]
-            self._fail(
-                line, f"RELEASE of {name!r}: no live reference (last released at line {last})"
-            )
+        """Drop a name; one that was never bound is ignored, for logs contain such lines."""
+        found = self._names.get(name)
+        if found is None:
+            return
+        if found < 0:
+            where = self._line_of_release(~found)
+            self._fail(line, f"RELEASE of {show(name)}: no live reference (last released{where})")
+        self._names[name] = ~found
+        self._tables.instructions.extend((RELEASE, found, 0, line))
 
     def backward(self, line: int = 0) -> None:
         """Mark where the backward pass begins."""
-        self._emit(BACKWARD, 0, 0)
+        self._tables.instructions.extend((BACKWARD, 0, 0, line))
 
     def build(self) -> Trace:
-        """Make the Trace."""
-        import numpy as np
+        """Make the Trace.
 
-        if not self._codes:
-            self._fail(0, "empty: no instructions")
+        Raises
+        ------
+        TraceError
+            Nothing happened, or sizes or times add up to more than 64 bits hold.
+        """
+        self._pack()
+        if not len(self._tables.instructions.table()):
+            self._fail(0, "no instructions: the trace is empty")
+        try:
+            return self._tables.trace(
+                self._name, self._source, self._rebinding, self._times_estimated
+            )
+        except TraceError as error:
+            self._fail(0, str(error))
 
-        def column(values: array[int], dtype: Any) -> Any:
-            result = np.array(values, dtype=dtype)
-            result.flags.writeable = False
-            return result
+    def _use_args(self, operator: str, args: Sequence[str], n_results: int, line: int) -> None:
+        """Note the operands of a call."""
+        names = self._names
+        try:
+            ids = [names[name] for name in args]
+        except (KeyError, TypeError):
+            ids = [-1]
+        if ids and min(ids) < 0:
+            for name in args:
+                self._use(name, "argument", _instruction(operator, n_results), line)
+        self._tables.args.extend(ids)
 
-        instructions: np.ndarray[Any, Any] = np.empty((len(self._codes), 3), dtype=np.int32)
-        for index, part in enumerate((self._codes, self._a, self._b)):
-            instructions[:, index] = np.array(part)
-        instructions.flags.writeable = False
-        return Trace(
-            name=self._name,
-            source=self._source,
-            names=tuple(self._ids),
-            instructions=instructions,
-            constant_bytes=column(self._constant_bytes, np.int64),
-            operators=tuple(self._operators),
-            modules=tuple(self._modules),
-            call_operator=column(self._operator, np.int32),
-            call_time_ns=column(self._time_ns, np.int64),
-            call_workspace_bytes=column(self._workspace, np.int64),
-            call_phase=column(self._phase, np.int8),
-            call_module=column(self._module, np.int32),
-            call_forward=column(self._forward, np.int32),
-            call_tags=column(self._tags, np.uint8),
-            call_line=column(self._line, np.int32),
-            arg_offsets=column(self._arg_ends, np.int64),
-            arg_names=column(self._args, np.int32),
-            result_offsets=column(self._result_ends, np.int64),
-            result_names=column(self._results, np.int32),
-            result_bytes=column(self._result_bytes, np.int64),
-            result_alias=column(self._result_alias, np.int32),
-            mutate_offsets=column(self._mutate_ends, np.int64),
-            mutate_args=column(self._mutates, np.int32),
-            rebinding=self._rebinding,
-            times_estimated=self._times_estimated,
-        )
+    def _bind_results(
+        self, operator: str, results: Sequence[tuple[str, int, int]], n_args: int, line: int
+    ) -> None:
+        """Bind what a call gives."""
+        for position, (name, size_bytes, alias) in enumerate(results):
+            if alias != -1:
+                if not -position - 2 < alias < n_args:
+                    rule = f"neither -1 nor an index into its {n_args} ARGS"
+                    what = f"RESULT {show(name)} of CALL {show(operator)}"
+                    self._fail(line, f"ALIAS {show(alias)} of {what}: {rule}")
+                size_bytes = 0
+            elif size_bytes.__class__ is not int or not 0 <= size_bytes <= MAX_VALUE:
+                what = f"RESULT {show(name)} of CALL {show(operator)}"
+                size_bytes = self._count(size_bytes, "MEMORY", what, line)
+            bound = self._bind(name, "RESULT", line)
+            self._tables.results.extend((bound, size_bytes, alias))
 
-    def _emit(self, code: int, a: int, b: int) -> None:
-        """Append an instruction."""
-        self._codes.append(code)
-        self._a.append(a)
-        self._b.append(b)
-
-    def _bind(self, name: str, line: int) -> int:
+    def _bind(self, name: str, role: str, line: int) -> int:
         """Give a new name its id."""
-        if name in self._ids:
-            first = self._bound_at[self._ids[name]]
-            self._fail(line, f"{name!r} is bound a second time (first at line {first})")
-        self._ids[name] = self._live[name] = len(self._ids)
-        self._bound_at.append(line)
-        return len(self._ids) - 1
+        names = self._names
+        if name in names or name.__class__ is not str:
+            self._refuse_binding(name, role, line)
+        names[name] = bound = len(names)
+        return bound
 
-    def _use(self, name: str, role: str, line: int) -> int:
+    def _mutate(self, what: str, mutates: Sequence[int], n_args: int, line: int) -> None:
+        """Note which operands a call mutates."""
+        if not mutates:
+            self._fail(line, f"{what}: neither a result nor a mutated operand")
+        seen: set[int] = set()
+        for position in mutates:
+            if not 0 <= position < n_args:
+                rule = f"not an index into its {n_args} ARGS"
+                self._fail(line, f"MUTATE {show(position)} of {what}: {rule}")
+            if position in seen:
+                self._fail(line, f"MUTATE {show(position)} of {what}: listed twice")
+            seen.add(position)
+        self._tables.mutates.extend(mutates)
+
+    def _check_labels(
+        self, operator: str, workspace_bytes: int, labels: dict[str, int], line: int
+    ) -> None:
+        """Check what few traces know about a call."""
+        what = f"CALL {show(operator)}"
+        self._count(workspace_bytes, "workspace", what, line)
+        allowed = (range(len(PHASES)), range(ALL_TAGS + 1), range(-1, self._tables.n_calls))
+        for (role, value), values in zip(labels.items(), allowed, strict=True):
+            if value not in values:
+                rule = f"not in {values.start}..{values.stop - 1}"
+                self._fail(line, f"{role} {show(value)} of {what}: {rule}")
+
+    def _use(self, name: str, role: str, what: str, line: int) -> int:
         """Give the id of a live name."""
-        found = self._live.get(name)
+        found = self._names.get(name)
         if found is None:
-            known = self._ids.get(name)
-            why = "never defined"
-            if known is not None:
-                why = f"released at line {self._dropped_at[known]}"
-            self._fail(line, f"{role} {name!r}: {why}")
+            self._fail(line, f"{role} {show(name)} of {what}: not defined")
+        if found < 0:
+            where = self._line_of_release(~found)
+            self._fail(line, f"{role} {show(name)} of {what}: released{where}")
         return found
+
+    def _count(self, value: Any, role: str, what: str, line: int) -> int:
+        """Give a size or a time as an int in 0..2^53, of whatever integer type it is."""
+        try:
+            count = index(value)
+        except TypeError:
+            count = -1
+        if not 0 <= count <= MAX_VALUE:
+            self._fail(line, f"{role} {show(value)} of {what}: not an integer from 0 to 2^53")
+        return count
+
+    def _pack(self) -> None:
+        """Move the events so far into arrays."""
+        try:
+            self._tables.pack()
+        except (TypeError, OverflowError) as error:
+            self._fail(0, f"an event holds something that is no 64-bit integer: {error}")
+
+    def _refuse_binding(self, name: object, role: str, line: int) -> NoReturn:
+        """Say where a name was bound before."""
+        if not isinstance(name, str):
+            self._fail(line, f"{role} {show(name)}: a name is a string")
+        found = self._names[name]
+        where = self._line_of_binding(found if found >= 0 else ~found)
+        self._fail(line, f"{role} {show(name)}: bound already{where}, and a name is bound once")
+
+    def _line_of_release(self, name_id: int) -> str:
+        """Say where a name was released."""
+        rows = self._tables.instructions.table()
+        found = rows[(rows[:, columns.CODE] == RELEASE) & (rows[:, columns.FIRST] == name_id)]
+        return _at(found[:, columns.INSTRUCTION_LINE])
+
+    def _line_of_binding(self, name_id: int) -> str:
+        """Say where a name was bound."""
+        rows, calls = self._tables.instructions.table(), self._tables.calls.table()
+        made = np.flatnonzero(self._tables.results.table()[:, columns.RESULT_NAME] == name_id)
+        ends = calls[:, columns.N_RESULTS].cumsum()
+        call = np.searchsorted(ends, made, side="right")
+        if len(call):
+            return _at(calls[call[call < len(calls)], columns.CALL_LINE])
+        binds = np.isin(rows[:, columns.CODE], (CONSTANT, COPY)) & (
+            rows[:, columns.FIRST] == name_id
+        )
+        return _at(rows[binds][:, columns.INSTRUCTION_LINE])
 
     def _fail(self, line: int, message: str) -> NoReturn:
         """Reject an event."""
-        raise TraceError(message, where=f"{self._source}:{line}" if line else self._source)
+        raise TraceError(message, where=place(self._source, line))
+
+
+def _instruction(operator: str, n_results: int) -> str:
+    """Name a call as the DTR log does."""
+    return f"{'CALL' if n_results else 'MUTATE'} {show(operator)}"
+
+
+def _at(lines: Any) -> str:
+    """Say at which line, if it is known."""
+    return f" at line {lines[-1]}" if len(lines) and lines[-1] else ""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
     UInt8 = NDArray[np.uint8]
 
+MAX_VALUE = 2**53  # the largest size in bytes, and the largest time in nanoseconds
+
 # Columns that hold arrays, in the order in which the digest takes them.
 DIGEST_ARRAYS = (
     "instructions",
@@ -41,7 +43,7 @@ DIGEST_ARRAYS = (
     "mutate_args",
 )
 ARRAYS = (*DIGEST_ARRAYS, "call_line")
-STRINGS = ("names", "operators", "modules")
+TEXTS = ("names", "operators", "modules")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,6 +116,30 @@ class Trace:
     rebinding: str = "listed"
     times_estimated: bool = False
 
+    @classmethod
+    def restore(cls, fields: dict[str, Any]) -> Trace:
+        """Make again a trace that was stored.
+
+        Parameters
+        ----------
+        fields : dict
+            Every field, and the digest. In place of a field of texts, that field with
+            ``packed_`` before it may hold them joined by null characters: taking them apart
+            waits until they are asked for.
+        """
+        trace = object.__new__(cls)
+        trace.__dict__.update(fields)
+        return trace
+
+    def __getattr__(self, name: str) -> tuple[str, ...]:
+        """Take texts apart that are packed; called for what the instance does not have yet."""
+        packed = self.__dict__.get(f"packed_{name}")
+        if name not in TEXTS or packed is None:
+            raise AttributeError(f"a Trace has no {name!r}")
+        texts = tuple(packed.split("\0"))
+        self.__dict__[name] = texts
+        return texts
+
     @property
     def n_names(self) -> int:
         """Names ever bound."""
@@ -144,7 +170,7 @@ class Trace:
         """SHA-256, in hexadecimal, of everything but name, source and source lines."""
         digest = hashlib.sha256(b"rematsim trace 1\0")
         digest.update(f"{self.rebinding} {int(self.times_estimated)}".encode())
-        for field in STRINGS:
+        for field in TEXTS:
             texts: tuple[str, ...] = getattr(self, field)
             lengths = " ".join(str(len(text)) for text in texts)
             digest.update(f"\0{field} {lengths}\0".encode())

@@ -1,0 +1,44 @@
+"""How messages show what users wrote: on one line, whatever is in it, and never at length.
+
+Every message of this package that quotes a name, a value or a path does it through here.
+"""
+
+from __future__ import annotations
+
+MAX_SHOWN = 60
+
+
+def show(value: object) -> str:
+    r"""Quote a name or a value: control characters escaped, a long one cut.
+
+    >>> print(show("x1"), show("a\nb"), show(None), show(1.5))
+    'x1' 'a\nb' null 1.5
+    >>> print(show("x" * 100))
+    'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'... (100 characters)
+    """
+    if isinstance(value, str):
+        if len(value) > MAX_SHOWN:
+            return f"{ascii(value[:40])}... ({len(value)} characters)"
+        return repr(value) if value.isprintable() else ascii(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, dict):
+        return "an object"
+    return "an array" if isinstance(value, list) else f"a {type(value).__name__}"
+
+
+def place(path: str, line: int = 0) -> str:
+    """Say where, for the start of a message: ``file:line``, or the file alone."""
+    shown = path if path.isprintable() else ascii(path)
+    return f"{shown}:{line}" if line and shown else shown
+
+
+def reason(error: Exception) -> str:
+    """Quote the message of a library's error on one line."""
+    return ascii(str(error) or type(error).__name__)[1:-1]
