@@ -11,6 +11,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import IO
 
 from ..errors import TraceError
@@ -19,6 +20,8 @@ from .bundled import PREFIX as BUNDLED
 from .bundled import bundled_path
 from .importers import dtr_log
 from .storing import store_trace, stored_trace
+from .synthetic import PREFIX as SYNTHETIC
+from .synthetic import synthetic
 from .trace import Trace
 from .unpacking import CHUNK, ZIP, check_size, unpack
 from .wording import place, show
@@ -35,7 +38,8 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     path : str or path
         A log, plain or packed (.gz, .zst: its content decides); ``x.zip::log`` for one of a zip,
         by its name in the manifest, its path or its stem; ``-`` for standard input;
-        ``bundled:NAME`` for one that ships with rematsim.
+        ``bundled:NAME`` for one that ships with rematsim; ``synthetic:chain:1000`` and the like
+        (``synthetic.py``).
     name : str, optional
         What tables call the trace, in place of the manifest's name or the file's stem.
     cache : bool, optional
@@ -50,6 +54,9 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     TraceError
         There is no such file, it is no log, or a line of it breaks a rule.
     """
+    if os.fspath(path).startswith(SYNTHETIC):
+        trace = synthetic(os.fspath(path))
+        return replace(trace, name=name) if name else trace
     file = _File(os.fspath(path), cache)
     if not file.is_zip:
         return file.trace(name)
@@ -82,9 +89,9 @@ def load_traces(paths: Iterable[AnyPath], *, cache: bool = True) -> list[Trace]:
     """
     traces = []
     for path in paths:
-        file = _File(os.fspath(path), cache)
-        if not file.is_zip:
-            traces.append(file.trace())
+        file = None if os.fspath(path).startswith(SYNTHETIC) else _File(os.fspath(path), cache)
+        if file is None or not file.is_zip:
+            traces.append(file.trace() if file else load_trace(path))
             continue
         archive = file.archive()
         members = [archive.find(file.wanted)] if file.wanted else archive.members

@@ -66,8 +66,9 @@ class Rows:
     def table(self) -> NDArray[np.int64]:
         """Give all rows so far, shape (n, width)."""
         self.pack()
-        empty = np.empty((0, self._width), dtype=np.int64)
-        self._packed = [np.concatenate([empty, *self._packed])]
+        if len(self._packed) != 1:
+            empty = np.empty((0, self._width), dtype=np.int64)
+            self._packed = [np.concatenate([empty, *self._packed])]
         return self._packed[0]
 
 
