@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
+from .importers.dtr_log import write_log
 from .lowering import to_trace
 from .recording import Recording, live_bytes, merge
 from .trace import Trace
@@ -71,8 +72,6 @@ class Capture:
 
     def save(self, path: str | Path) -> None:
         """Write the step as a DTR log; compressed if the name ends in .gz or .zst."""
-        from .importers.dtr_log import write_log
-
         write_log(self.trace, path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import rematsim
 from rematsim.errors import UnknownNameError
 from rematsim.opcodes import BACKWARD, PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER
 from rematsim.traces.bundled import bundled_path, bundled_traces
@@ -49,7 +50,16 @@ def test_the_steps_of_convnet_3steps_call_the_same_operators() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_readme_gives_calls_and_constants(name: str) -> None:
+def test_the_readme_gives_calls_constants_and_peak(name: str) -> None:
     trace = load_trace(bundled_path(name))
+    peak = rematsim.simulate(trace, "h_LRU").row["unlimited_peak_bytes"]
     row = next(line for line in README.read_text().splitlines() if f"`{name}.log.gz`" in line)
-    assert f"| {trace.n_calls:,} | {trace.constant_bytes.sum():,} |" in row
+    assert f"| {trace.n_calls:,} | {trace.constant_bytes.sum():,} | {peak:,} |" in row
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_of_the_peak_is_enough(name: str) -> None:
+    """Activations outweigh weights: a budget of half the peak means work, not failure."""
+    row = rematsim.simulate(load_trace(bundled_path(name)), "h_DTR_eq", "0.5x").row
+    assert row["status"] == "ok"
+    assert row["evictions"]
