@@ -43,6 +43,7 @@ ACTIONS = (
     "prefetch",
     "discard",
     "stall",
+    "take_over",
 )
 (
     COMPUTE,
@@ -56,6 +57,7 @@ ACTIONS = (
     PREFETCH,
     DISCARD,
     STALL,
+    TAKE_OVER,
 ) = range(len(ACTIONS))
 
 # Streams of the time model.

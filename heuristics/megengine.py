@@ -1,0 +1,46 @@
+"""The formula that MegEngine runs in production, with its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..state import State
+from .registry import family
+from .terms import (
+    class_cost,
+    free_neighbor_bytes,
+    own_cost,
+    ratio,
+    remat_count,
+    size,
+    staleness,
+)
+
+NS_PER_MS = 1e6
+MEBIBYTE = 1048576.0
+
+
+@family(
+    "h_MegEngine",
+    needs=("classes",),
+    reference="MegEngine, tensor eviction (after DTE): see static-planners 7.6",
+)
+def megengine(
+    cost_power: float = 1.0,
+    size_power: float = 1.0,
+    time_power: float = 1.0,
+    remat_penalty: float = 1.5,
+) -> Callable[[State, int], float]:
+    """(c + ẽ* + 0.001)^p_c rho^(rematerializations) / (((m + free) / 2 MiB)^p_m (s + 0.001)^p_t).
+
+    Times in milliseconds; ``free`` are the free bytes beside the storage, 0 without addresses.
+    """
+
+    def score(state: State, s: int) -> float:
+        cost = (own_cost(state, s) + class_cost(state, s)) / NS_PER_MS + 1e-3
+        penalty = remat_penalty ** remat_count(state, s)
+        mebibytes = (size(state, s) + free_neighbor_bytes(state, s)) / 2.0 / MEBIBYTE
+        stale = staleness(state, s) / NS_PER_MS + 1e-3
+        return ratio(cost**cost_power * penalty, mebibytes**size_power * stale**time_power)
+
+    return score

@@ -1,0 +1,199 @@
+"""From what a user writes to a Heuristic: names, parameters, wrappers, files, entry points.
+
+``h_DTR``, ``h_next_use(exponent=2)``, ``sample(h_DTR_eq)``, ``ignore_small(sample(h_DTR), 0.01)``,
+``file.py:function`` or a function.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from ..errors import HeuristicError, InputError, UnknownNameError
+from . import registry
+from .registry import ENTRY_POINTS, Heuristic
+
+SMALL = 0.01
+_FILE = re.compile(r"^(?P<path>.+\.py):(?P<function>\w+)$")
+_CALL = re.compile(r"^(?P<name>\w+)\((?P<arguments>.*)\)$", re.DOTALL)
+
+
+def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
+    """Find or make the heuristic that a text, a function or a Heuristic stands for.
+
+    Parameters
+    ----------
+    method : str, callable or Heuristic
+        A built-in's name, with parameters in parentheses if it has some; a wrapper around one;
+        ``file.py:function``; the name of an entry point; or a function ``(state, s) -> float``.
+
+    Returns
+    -------
+    Heuristic
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such heuristic, wrapper or parameter.
+    HeuristicError
+        If a user's file cannot be loaded or has no such function.
+
+    Examples
+    --------
+    >>> get("h_next_use(exponent=2)").name
+    'h_next_use(exponent=2)'
+    >>> get("ignore_small(h_LRU)").name
+    'ignore_small(h_LRU,0.01)'
+    """
+    if isinstance(method, Heuristic):
+        return method
+    if callable(method):
+        return _from_function(method)
+    text = method.strip()
+    if in_file := _FILE.match(text):
+        return _from_file(Path(in_file["path"]), in_file["function"])
+    if called := _CALL.match(text):
+        return _from_call(called["name"], _split(called["arguments"]))
+    if text not in registry.names():
+        for point in entry_points(group=ENTRY_POINTS):
+            if point.name == text:
+                return dataclasses.replace(_from_function(point.load()), name=text)
+    return registry.build(text)
+
+
+def sample(inner: Heuristic) -> Heuristic:
+    """Look only at a random part of the pool: strides of 1 to floor(sqrt(n)) (DTR prototype)."""
+    return dataclasses.replace(
+        inner, name=f"sample({inner.name})", samples=True, is_random=True
+    )
+
+
+def ignore_small(inner: Heuristic, fraction: float = SMALL) -> Heuristic:
+    """Pass over storages below a part of the mean size, while there are others (DTR prototype)."""
+    if not 0 < fraction <= 1:
+        raise InputError(f"ignore_small: fraction ({fraction:g}): it is above 0 and at most 1")
+    return dataclasses.replace(
+        inner, name=f"ignore_small({inner.name},{fraction:g})", least_size=fraction
+    )
+
+
+def _split(arguments: str) -> list[str]:
+    """Split at the commas that are not inside parentheses."""
+    parts, depth = [""], 0
+    for character in arguments:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{where}: parameter ({text}): it is a number") from None
+
+
+def _from_call(name: str, arguments: list[str]) -> Heuristic:
+    if name in ("sample", "ignore_small"):
+        if not arguments or len(arguments) > (1 if name == "sample" else 2):
+            raise InputError(f"{name}(...): it takes a heuristic, as in {name}(h_DTR_eq)")
+        inner = get(arguments[0])
+        if inner.kind == "random":
+            raise InputError(f"{name}({inner.name}): a random choice has no scores to shorten")
+        if name == "sample":
+            return sample(inner)
+        return ignore_small(inner, *(_number(a, name) for a in arguments[1:]))
+    parameters = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise InputError(f"{name}({argument}): write parameters as name=value")
+        parameters[key.strip()] = _number(value, name)
+    return registry.build(name, **parameters)
+
+
+def _from_file(path: Path, function: str) -> Heuristic:
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise HeuristicError(f"{path}: {error.strerror or error}") from None
+    name = f"rematsim_user_{hashlib.sha256(str(path.resolve()).encode() + source).hexdigest()[:16]}"
+    module = sys.modules.get(name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise HeuristicError(f"{path}: {_place(error, path)}") from error
+    found = getattr(module, function, None)
+    if not callable(found):
+        known = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == name]
+        raise HeuristicError(
+            f"{path}: no function {function!r}; it has {', '.join(known) or 'none'}"
+        )
+    made = _from_function(found)
+    own_name = made.name if hasattr(found, "heuristic") else f"{path.name}:{function}"
+    return dataclasses.replace(made, name=own_name, source=hashlib.sha256(source).hexdigest())
+
+
+def _place(error: BaseException, path: Path) -> str:
+    """Say what failed and in which line of the user's file."""
+    line = getattr(error, "lineno", None)
+    trace = error.__traceback__
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename) == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"line {line}: {type(error).__name__}: {error}" if line else f"{error}"
+
+
+def _from_function(function: Callable[..., Any]) -> Heuristic:
+    declared = getattr(function, "heuristic", None)
+    if isinstance(declared, Heuristic):
+        return dataclasses.replace(declared, source=declared.source or _digest(function))
+    try:
+        count = len(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        count = 2
+    if count != 2:
+        raise HeuristicError(f"{_where(function)}: a heuristic takes (state, s), not {count} values")
+    name = getattr(function, "__name__", type(function).__name__)
+    return Heuristic(
+        name, function, summary=inspect.getdoc(function) or "", source=_digest(function)
+    )
+
+
+def _where(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
+def _digest(function: Callable[..., Any]) -> str:
+    if (getattr(function, "__module__", "") or "").startswith("rematsim."):
+        return ""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return "unknown"
+    try:
+        content = inspect.getsource(inspect.getmodule(function) or function).encode()
+    except (OSError, TypeError):
+        content = code.co_code + repr(code.co_consts).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+__all__ = ["UnknownNameError", "get", "ignore_small", "sample"]

@@ -1,0 +1,66 @@
+"""Heuristics that know more than the paper's, because a training step repeats: next use.
+
+h_DTR_eq with the time to a storage's next use in the place of staleness, or beside it: read from
+the trace (offline), or learned from the step before (online).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..jit import inlineable
+from ..state import State
+from .registry import family
+from .terms import class_cost, next_use, own_cost, ratio, size, staleness
+
+Score = Callable[[State, int], float]
+
+
+def _by_next_use(exponent: float) -> Score:
+    def score(state: State, s: int) -> float:
+        cost = own_cost(state, s) + class_cost(state, s)
+        return ratio(cost, size(state, s) * next_use(state, s) ** exponent)
+
+    return score
+
+
+@inlineable
+def _by_both(state: State, s: int) -> float:
+    cost = own_cost(state, s) + class_cost(state, s)
+    return ratio(cost, size(state, s) * (staleness(state, s) * next_use(state, s)) ** 0.5)
+
+
+@family(
+    "h_next_use",
+    needs=("classes", "next_use"),
+    offline=True,
+    monotone=True,
+    reference="after Belady, IBM Systems Journal 1966; ours",
+)
+def h_next_use(exponent: float = 1.0) -> Score:
+    """(c + cost of ẽ*) / (m u^p), u the time to the next use in the trace."""
+    return _by_next_use(exponent)
+
+
+@family(
+    "h_next_use_hybrid",
+    needs=("classes", "next_use"),
+    offline=True,
+    monotone=True,
+    reference="ours",
+)
+def h_next_use_hybrid() -> Score:
+    """(c + cost of ẽ*) / (m sqrt(s u)): the geometric mean of staleness and next use."""
+    return _by_both
+
+
+@family("h_last_step", needs=("classes", "last_step"), monotone=True, reference="ours")
+def h_last_step(exponent: float = 1.0) -> Score:
+    """(c + cost of ẽ*) / (m u^p), u as in the step before; staleness where nothing is known."""
+    return _by_next_use(exponent)
+
+
+@family("h_last_step_hybrid", needs=("classes", "last_step"), monotone=True, reference="ours")
+def h_last_step_hybrid() -> Score:
+    """(c + cost of ẽ*) / (m sqrt(s u)), u as in the step before; staleness if unknown."""
+    return _by_both

@@ -1,0 +1,234 @@
+"""Where heuristics are known: the decorators that declare one, and their lookup by name.
+
+A heuristic is one plain function in one file of this folder; importing the folder's files
+registers them. Nothing here chooses or scores.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UnknownNameError
+from ..jit import inlineable
+from ..state import NEEDS
+
+Score = Callable[..., float]
+ENTRY_POINTS = "rematsim.heuristics"
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """How to choose a victim.
+
+    Attributes
+    ----------
+    name : str
+        What tables and the command line call it.
+    function : callable
+        ``(state, s) -> float``: the storage with the lowest value is evicted.
+    needs : tuple of str
+        What the engine must keep up for its terms (``state.NEEDS``).
+    reference : str
+        Where the formula comes from.
+    summary : str
+        The formula in words.
+    is_monotone : bool
+        Whether the score can only grow when the evicted neighborhood does; the engine may then
+        pass over storages by a lower bound. Not declared: every score is computed.
+    is_offline : bool
+        Whether it looks ahead in the trace.
+    is_random : bool
+        Whether runs depend on the seed.
+    kind : str
+        ``"score"`` (scan the pool) or ``"random"`` (any storage of the pool).
+    parameters : tuple of (str, value)
+        The values of its parameters.
+    samples : bool
+        Whether only a random part of the pool is looked at.
+    least_size : float
+        Storages below this part of the mean size are passed over.
+    source : str
+        Digest of the file of a user's heuristic, empty for those of the package.
+    """
+
+    name: str
+    function: Score
+    needs: tuple[str, ...] = ()
+    reference: str = ""
+    summary: str = ""
+    is_monotone: bool = False
+    is_offline: bool = False
+    is_random: bool = False
+    kind: str = "score"
+    parameters: tuple[tuple[str, Any], ...] = ()
+    samples: bool = False
+    least_size: float = 0.0
+    source: str = field(default="", compare=False)
+
+    @property
+    def needs_bits(self) -> int:
+        """What it needs, as the bits that kernels know."""
+        return sum(NEEDS[need] for need in self.needs)
+
+
+Factory = Callable[..., Heuristic]
+_factories: dict[str, Factory] = {}
+
+
+def _register(name: str, factory: Factory) -> None:
+    if name in _factories:
+        raise ValueError(f"heuristic {name!r} is declared twice")
+    _factories[name] = factory
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _check_needs(name: str, needs: tuple[str, ...]) -> None:
+    for need in needs:
+        if need not in NEEDS:
+            raise UnknownNameError(
+                f"heuristic {name!r}: needs {need!r}: it is one of {', '.join(NEEDS)}"
+            )
+
+
+def heuristic(
+    name: str,
+    *,
+    needs: tuple[str, ...] = (),
+    reference: str = "",
+    monotone: bool = False,
+    offline: bool = False,
+) -> Callable[[Score], Score]:
+    """Declare a function ``(state, s) -> float`` as a heuristic.
+
+    Parameters
+    ----------
+    name : str
+        What tables and the command line call it.
+    needs : tuple of str
+        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step``.
+    reference : str
+        Where the formula comes from.
+    monotone : bool
+        Whether its score can only grow when the evicted neighborhood grows.
+    offline : bool
+        Whether it looks ahead.
+
+    Returns
+    -------
+    callable
+        A decorator that leaves the function as it is.
+
+    Raises
+    ------
+    UnknownNameError
+        If the engine does not know one of the needs.
+    """
+    _check_needs(name, needs)
+
+    def declare(function: Score) -> Score:
+        function = inlineable(function)
+        made = Heuristic(
+            name, function, needs, reference, _summary(function), monotone, offline
+        )
+        function.heuristic = made  # type: ignore[attr-defined]
+        if function.__module__.startswith(__package__ or "rematsim"):
+            _register(name, lambda: made)
+        return function
+
+    return declare
+
+
+def family(
+    name: str,
+    *,
+    needs: tuple[str, ...] = (),
+    reference: str = "",
+    monotone: bool = False,
+    offline: bool = False,
+) -> Callable[[Callable[..., Score]], Callable[..., Score]]:
+    """Declare a function of parameters with defaults that returns the score ``(state, s)``."""
+    _check_needs(name, needs)
+
+    def declare(make: Callable[..., Score]) -> Callable[..., Score]:
+        defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
+
+        def build(**given: float) -> Heuristic:
+            for key in given:
+                if key not in defaults:
+                    known = ", ".join(defaults)
+                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
+            values = {**defaults, **given}
+            shown = ",".join(f"{k}={v:g}" for k, v in values.items() if v != defaults[k])
+            return Heuristic(
+                f"{name}({shown})" if shown else name,
+                inlineable(make(**values)),
+                needs,
+                reference,
+                _summary(make),
+                monotone,
+                offline,
+                parameters=tuple(values.items()),
+            )
+
+        _register(name, build)
+        return make
+
+    return declare
+
+
+def declare_random(name: str, reference: str, summary: str) -> None:
+    """Declare the policy that takes any storage of the pool."""
+    made = Heuristic(
+        name, _no_score, (), reference, summary, is_random=True, kind="random"
+    )
+    _register(name, lambda: made)
+
+
+def _no_score(state: Any, s: int) -> float:
+    raise NotImplementedError("a random choice has no score")
+
+
+@functools.cache
+def _load_all() -> None:
+    """Import every file of the folder, each of which registers what it declares."""
+    package = importlib.import_module(__package__ or "rematsim.heuristics")
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.ispkg:
+            importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def names() -> list[str]:
+    """Name the built-in heuristics, sorted."""
+    _load_all()
+    return sorted(_factories, key=str.lower)
+
+
+def build(name: str, **parameters: float) -> Heuristic:
+    """Make a built-in heuristic from its name and parameters.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is none of that name, with the nearest that there is.
+    """
+    _load_all()
+    if name not in _factories:
+        close = difflib.get_close_matches(name, _factories, 1, 0.5)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise UnknownNameError(
+            f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
+            "or file.py:function of your own"
+        )
+    if parameters and _factories[name].__name__ != "build":
+        raise UnknownNameError(f"{name}: it has no parameters ({', '.join(parameters)})")
+    return _factories[name](**parameters)

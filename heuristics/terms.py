@@ -1,0 +1,92 @@
+"""The terms that scores are made of: one quantity of a storage each, as float64.
+
+A heuristic reads the State only through these. Each term that the engine must keep up names what
+a heuristic has to declare for it (``needs=``). Bytes times nanoseconds overflow int64, so every
+term is a float.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..jit import inlineable
+from ..state import State
+
+
+@inlineable
+def own_cost(state: State, s: int) -> float:
+    """Cost of recomputing the storage alone, ns: c in the DTR paper."""
+    return float(state.storages[s].cost_ns)
+
+
+@inlineable
+def size(state: State, s: int) -> float:
+    """Size of the storage, bytes: m."""
+    return float(state.storages[s].size_bytes)
+
+
+@inlineable
+def last_access(state: State, s: int) -> float:
+    """Clock reading of the storage's last access, ns."""
+    return float(state.storages[s].last_access)
+
+
+@inlineable
+def staleness(state: State, s: int) -> float:
+    """Time since the storage's last access, ns: s."""
+    return float(state.next_free[0] - state.storages[s].last_access)
+
+
+@inlineable
+def ancestor_cost(state: State, s: int) -> float:
+    """Cost of the evicted ancestors, ns; needs ``ancestors``."""
+    return float(state.storages[s].ancestor_ns)
+
+
+@inlineable
+def neighborhood_cost(state: State, s: int) -> float:
+    """Cost of the evicted neighborhood e*, ns; needs ``ancestors`` and ``descendants``."""
+    return float(state.storages[s].ancestor_ns + state.storages[s].descendant_ns)
+
+
+@inlineable
+def class_cost(state: State, s: int) -> float:
+    """Cost of the equivalence classes next to the storage, ns; needs ``classes``."""
+    return float(state.storages[s].class_ns)
+
+
+@inlineable
+def set_cost(state: State, s: int) -> float:
+    """Cost of the evicted neighborhood as one set, ns; needs ``set``."""
+    return float(state.run[0].set_ns)
+
+
+@inlineable
+def set_staleness(state: State, s: int) -> float:
+    """Time since the last access of the storage or of its neighborhood, ns; needs ``set``."""
+    return float(state.next_free[0] - state.run[0].set_last_access)
+
+
+@inlineable
+def next_use(state: State, s: int) -> float:
+    """Time to the next use, ns; needs ``next_use`` or ``last_step``; staleness if unknown."""
+    distance = state.run[0].next_use_ns
+    return float(distance) if distance >= 0.0 else staleness(state, s)
+
+
+@inlineable
+def remat_count(state: State, s: int) -> float:
+    """How often the storage has been rematerialized."""
+    return float(state.storages[s].remat_count)
+
+
+@inlineable
+def free_neighbor_bytes(state: State, s: int) -> float:
+    """Free bytes at the storage's two ends; none where memory has no addresses."""
+    return 0.0
+
+
+@inlineable
+def ratio(numerator: float, denominator: float) -> float:
+    """Divide; a zero denominator scores infinity (replay-semantics 4)."""
+    return numerator / denominator if denominator != 0.0 else math.inf

@@ -1,0 +1,204 @@
+"""How a victim is chosen: factories of `choose`, the function that the engine calls by pointer.  [kernels]
+
+``choose(program, state, call)`` writes victims into ``State.victims`` and returns how many. The
+fast scan and the plain one pick the same storage: lowest score, ties to the one that entered the
+pool last, a score of exactly 0 ends the search (replay-semantics 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import classes, neighborhood
+from .engine import ASK_PYTHON, NAN_SCORE
+from .jit import kernel
+from .nextuse import look_ahead, look_back
+from .pool import HOLE
+from .program import Program
+from .randomness import draw_below
+from .state import (
+    NEEDS_ANCESTORS,
+    NEEDS_CLASSES,
+    NEEDS_DESCENDANTS,
+    NEEDS_LAST_STEP,
+    NEEDS_NEXT_USE,
+    NEEDS_SET,
+    State,
+)
+
+Score = Callable[[State, int], float]
+Choose = Callable[[Program, State, int], int]
+INFINITY = float("inf")
+
+
+@kernel
+def refresh(program: Program, state: State, s: int, needs: int) -> None:
+    """Bring up to date, and make exact, what the score of one storage reads."""
+    if needs & (NEEDS_ANCESTORS | NEEDS_DESCENDANTS):
+        neighborhood.make_exact(program, state, s, needs)
+    if needs & NEEDS_CLASSES:
+        classes.look_up(program, state, s)
+    if needs & NEEDS_SET:
+        neighborhood.reach_set(program, state, s)
+    if needs & NEEDS_NEXT_USE:
+        look_ahead(program, state, s)
+    if needs & NEEDS_LAST_STEP:
+        look_back(program, state, s)
+
+
+@kernel
+def walk_afresh(program: Program, state: State, s: int, needs: int) -> None:
+    """Do the same as the plain algorithm does it: nothing is taken from a cache."""
+    state.storages[s].has_ancestors = 0
+    state.storages[s].has_descendants = 0
+    refresh(program, state, s, needs)
+
+
+@kernel
+def take(state: State, s: int, score: float) -> int:
+    """Answer with one victim."""
+    state.victims[0] = s
+    state.run[0].score = score
+    return 1
+
+
+def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
+    """Scan the pool; where the score grows with the neighborhood, look closely only at winners.
+
+    Parameters
+    ----------
+    score : callable
+        ``(state, s) -> float``, inlined.
+    needs : int
+        What it reads (``state.NEEDS``).
+    is_monotone : bool
+        Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
+    """
+    sums = needs & (NEEDS_ANCESTORS | NEEDS_DESCENDANTS)
+    is_lazy = is_monotone and sums == needs
+
+    def choose(program: Program, state: State, call: int) -> int:
+        lowest, victim = INFINITY, -1
+        for i in range(state.run[0].pool_end):
+            s = state.pool[i]
+            if s == HOLE:
+                continue
+            if not is_lazy and needs:
+                refresh(program, state, s, needs)
+            value = score(state, s)
+            if value <= lowest:
+                if is_lazy and sums:
+                    refresh(program, state, s, sums)
+                    value = score(state, s)
+                if value == 0.0:
+                    return take(state, s, 0.0)
+                if value <= lowest:
+                    lowest, victim = value, s
+            elif value != value:
+                state.run[0].failed_storage = s
+                return NAN_SCORE
+        return take(state, victim, lowest)
+
+    return choose
+
+
+def make_plain_choose(score: Score, needs: int) -> Choose:
+    """Scan as the plain algorithm does, walking afresh for each score, and count the work."""
+
+    def choose(program: Program, state: State, call: int) -> int:
+        run = state.run[0]
+        lowest, victim = INFINITY, -1
+        for i in range(run.pool_end):
+            s = state.pool[i]
+            if s == HOLE:
+                continue
+            walk_afresh(program, state, s, needs)
+            run.evaluations += 1
+            run.metadata_accesses += 1
+            value = score(state, s)
+            if value == 0.0:
+                return take(state, s, 0.0)
+            if value <= lowest:
+                lowest, victim = value, s
+            elif value != value:
+                run.failed_storage = s
+                return NAN_SCORE
+        return take(state, victim, lowest)
+
+    return choose
+
+
+def make_sampling_choose(score: Score, needs: int, samples: bool, least: float) -> Choose:
+    """Scan a part of the pool: the DTR prototype's two shortcuts (static-planners 9.7).
+
+    Parameters
+    ----------
+    score, needs
+        As for `make_fast_choose`.
+    samples : bool
+        Walk the pool with random strides of 1 to floor(sqrt(n)).
+    least : float
+        Pass over storages without bytes or below this part of the mean size of all seen so far,
+        while there are others; 0 passes over none.
+    """
+
+    def choose(program: Program, state: State, call: int) -> int:
+        run = state.run[0]
+        floor = least * run.created_bytes / max(run.created_storages, 1)
+        for is_second in range(2):
+            lowest, victim = INFINITY, -1
+            stride = int(float(run.pool_count) ** 0.5)
+            skip = draw_below(state, stride) if samples else 0
+            for i in range(run.pool_end):
+                s = state.pool[i]
+                size = state.storages[s].size_bytes
+                if s == HOLE or (least > 0 and not is_second and (size < floor or size == 0)):
+                    continue
+                if skip > 0:
+                    skip -= 1
+                    continue
+                skip = draw_below(state, stride) if samples else 0
+                walk_afresh(program, state, s, needs)
+                run.evaluations += 1
+                run.metadata_accesses += 1
+                value = score(state, s)
+                if value == 0.0:
+                    return take(state, s, 0.0)
+                if value <= lowest:
+                    lowest, victim = value, s
+                elif value != value:
+                    run.failed_storage = s
+                    return NAN_SCORE
+            if victim >= 0:
+                break
+        return take(state, victim, lowest)
+
+    return choose
+
+
+def make_random_choose() -> Choose:
+    """Take any storage of the pool, each with the same chance."""
+
+    def choose(program: Program, state: State, call: int) -> int:
+        run = state.run[0]
+        run.evaluations += run.pool_count
+        run.metadata_accesses += run.pool_count
+        left = draw_below(state, run.pool_count)
+        for i in range(run.pool_end):
+            if state.pool[i] != HOLE:
+                if left == 0:
+                    return take(state, state.pool[i], 0.0)
+                left -= 1
+        return 0
+
+    return choose
+
+
+def make_asking_choose() -> Choose:
+    """Leave the choice to Python: for heuristics that cannot be compiled."""
+
+    def choose(program: Program, state: State, call: int) -> int:
+        return ASK_PYTHON
+
+    return choose
+

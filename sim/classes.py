@@ -1,0 +1,133 @@
+"""Equivalence classes of evicted storages: the union-find approximation of neighborhoods.     [kernels]
+
+replay-semantics 4: classes merge when a storage is evicted and never split; each carries a
+running cost. A storage that is evicted again gets a fresh node; worn-out nodes are swept up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import kernel
+from .program import Program
+from .state import BANISHED, EVICTED, State
+
+NO_NODE = -1
+
+
+@kernel
+def find(state: State, node: int) -> int:
+    """Give the root of a node's class, and let every node on the way point at it."""
+    classes = state.classes
+    root = node
+    hops = 0
+    while classes[root].parent != root:
+        root = classes[root].parent
+        hops += 1
+    state.run[0].metadata_accesses += hops
+    while hops > 1:
+        above = classes[node].parent
+        classes[node].parent = root
+        node = above
+        hops -= 1
+    return root
+
+
+@kernel
+def join(state: State, s: int, cost_ns: int) -> None:
+    """Put a storage into a fresh class of that cost."""
+    run = state.run[0]
+    if run.class_end == len(state.classes):
+        _sweep(state)
+    node = run.class_end
+    run.class_end += 1
+    row = state.classes[node]
+    row.parent, row.members, row.cost_ns, row.mark = node, 1, cost_ns, 0
+    state.holds[s].class_node = node
+
+
+@kernel
+def merge_neighbors(program: Program, state: State, s: int) -> None:
+    """Merge the classes of the evicted direct neighbors into that of a storage."""
+    hold = state.holds[s]
+    first = program.storages[s].first_parent_edge
+    for i in range(first, first + hold.parent_edges):
+        _merge(state, hold.class_node, program.parent_edges[i])
+    first = program.storages[s].first_child_edge
+    for i in range(first, first + hold.child_edges):
+        _merge(state, hold.class_node, program.child_edges[i])
+
+
+@kernel
+def _merge(state: State, own: int, neighbor: int) -> None:
+    if state.storages[neighbor].residence != EVICTED:
+        return
+    root, other = find(state, own), find(state, state.holds[neighbor].class_node)
+    if root != other:
+        state.classes[other].parent = root
+        state.classes[root].cost_ns += state.classes[other].cost_ns
+        state.classes[root].members += state.classes[other].members
+
+
+@kernel
+def part(state: State, s: int) -> None:
+    """Take a storage out of its class; the class is not split."""
+    row = state.classes[find(state, state.holds[s].class_node)]
+    row.cost_ns -= state.storages[s].cost_ns
+    row.members -= 1
+    if row.members > 0 and row.cost_ns < 0:  # it became dearer while it was evicted
+        state.run[0].has_negative_class = 1
+    state.holds[s].class_node = NO_NODE
+
+
+@kernel
+def look_up(program: Program, state: State, s: int) -> None:
+    """Sum the running costs of the distinct classes next to a storage into its ``class_ns``."""
+    state.run[0].stamp += 1
+    row, hold = state.storages[s], state.holds[s]
+    total = 0
+    if row.evicted_neighbors > 0 or state.run[0].upkeep == 0:
+        first = program.storages[s].first_parent_edge
+        for i in range(first, first + hold.parent_edges):
+            total += _fresh_cost(state, program.parent_edges[i])
+        first = program.storages[s].first_child_edge
+        for i in range(first, first + hold.child_edges):
+            total += _fresh_cost(state, program.child_edges[i])
+    row.class_ns = total
+
+
+@kernel
+def _fresh_cost(state: State, neighbor: int) -> int:
+    """Cost of an evicted neighbor's class; 0 if this look-up has counted the class."""
+    residence = state.storages[neighbor].residence
+    if residence != BANISHED:
+        state.run[0].metadata_accesses += 1
+    if residence != EVICTED:
+        return 0
+    row = state.classes[find(state, state.holds[neighbor].class_node)]
+    if row.mark == state.run[0].stamp:
+        return 0
+    row.mark = state.run[0].stamp
+    return row.cost_ns
+
+
+@kernel
+def _sweep(state: State) -> None:
+    """Renumber the forest when it is full: one node a class, which all its members share."""
+    renumbered = np.full(len(state.classes), NO_NODE, np.int32)
+    costs = np.zeros(len(state.holds), np.int64)
+    members = np.zeros(len(state.holds), np.int32)
+    end = 0
+    for s in range(len(state.holds)):
+        if state.holds[s].class_node != NO_NODE:
+            root = find(state, state.holds[s].class_node)
+            if renumbered[root] == NO_NODE:
+                renumbered[root] = end
+                costs[end] = state.classes[root].cost_ns
+                members[end] = state.classes[root].members
+                end += 1
+            state.holds[s].class_node = renumbered[root]
+    for node in range(end):
+        row = state.classes[node]
+        row.parent, row.members, row.cost_ns, row.mark = node, members[node], costs[node], 0
+    state.run[0].class_end = end

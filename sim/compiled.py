@@ -1,0 +1,75 @@
+"""The compiled entry points: the engine once, a `choose` for each heuristic, small inspections.
+
+Each is compiled, or loaded from the disk cache, when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import choosing, engine
+from .jit import entry, pointer_to, signature
+from .program import Program
+from .state import State
+
+
+@functools.cache
+def _choose_signature() -> Any:
+    return signature("int64", Program, State, "int64")
+
+
+@functools.cache
+def run() -> Callable[[Program, State, Any], int]:
+    """Get the compiled engine."""
+    return entry(
+        engine.run, signature("int64", Program, State, pointer_to(_choose_signature()))
+    )
+
+
+def choose(function: choosing.Choose, *, cached: bool) -> Any:
+    """Compile a `choose` that the engine can call by pointer."""
+    return entry(function, _choose_signature(), cached=cached)
+
+
+@functools.cache
+def refresh() -> Callable[[Program, State, int, int], None]:
+    """Get the compiled `choosing.refresh`, for scores that run in Python."""
+    return entry(choosing.refresh, signature("void", Program, State, "int64", "int64"))
+
+
+@functools.cache
+def walk_afresh() -> Callable[[Program, State, int, int], None]:
+    """Get the compiled `choosing.walk_afresh`, likewise."""
+    return entry(choosing.walk_afresh, signature("void", Program, State, "int64", "int64"))
+
+
+@functools.cache
+def render() -> Callable[[Any, int, Any], int]:
+    """Get the compiled `render_decimals`."""
+    return entry(
+        render_decimals, signature("int64", np.dtype(np.int64), "int64", np.dtype(np.uint8))
+    )
+
+
+def render_decimals(numbers: Any, count: int, text: Any) -> int:
+    """Write numbers in decimal, a comma before each, as ASCII; give the length."""
+    end = 0
+    for i in range(count):
+        text[end] = 44
+        end += 1
+        value = numbers[i]
+        digits = 1
+        bound = 10
+        while value >= bound:
+            digits += 1
+            bound *= 10
+        for place in range(digits - 1, -1, -1):
+            text[end + place] = 48 + value % 10
+            value //= 10
+        end += digits
+    return end
+

@@ -1,0 +1,375 @@
+"""The engine: runs a Program's instructions in order, materializing what is not there.        [kernels]
+
+`run` is the only loop over a program. It never recurses: calls under way are frames on a stack in
+State, so it can also stop anywhere, let Python look or choose, and go on.
+"""
+
+from __future__ import annotations
+
+from . import memory, neighborhood
+from .classes import join
+from .events import log, log_result
+from .jit import kernel
+from .opcodes import BANISH, COMPUTE, DROP_DUPLICATE, EVICT, PIN, RECOMPUTE, TAKE_OVER
+from .program import BEGIN_BACKWARD, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
+from .residence import (
+    NEEDS_SUMS,
+    evict,
+    lock,
+    obeys_banish,
+    occupy,
+    pin,
+    release,
+    stop_waiting,
+    try_banish,
+    unlock,
+    vacate,
+    wait,
+)
+from .state import BANISHED, EVENT_CAPACITY, EVICTED, NEEDS_CLASSES, RECORD_CAPACITY, State
+
+# What `run` answers. After the last three Python acts and calls it again.
+DONE, OUT_OF_MEMORY, OVER_LIMIT = 0, 1, 2
+NOT_A_NUMBER = 3  # the heuristic's score of State.run.failed_storage
+GO_ON = 4
+CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
+
+# What `choose` answers instead of a number of victims.
+ASK_PYTHON, NAN_SCORE = -1, -2
+
+
+@kernel
+def run(program: Program, state: State, choose: object) -> int:
+    """Run from where the State is to the end of the program, or to a reason to stop."""
+    here = state.run[0]
+    while here.instruction < len(program.instructions):
+        if here.depth == 0:
+            begin(program, state)
+        code = materialize(program, state, choose)
+        if code != GO_ON:
+            return code
+        finish(program, state)
+        here.instruction += 1
+    here.current_call = len(program.calls)
+    while here.output < len(program.outputs):
+        t = program.outputs[here.output]
+        if here.depth == 0 and not state.defined[t]:
+            push(program, state, t, 1)
+        code = materialize(program, state, choose)
+        if code != GO_ON:
+            return code
+        s = program.tensors[t].storage
+        if pin(state, s):
+            log(state, PIN, s, state.storages[s].size_bytes, -1)
+        here.output += 1
+    return DONE
+
+
+@kernel
+def instruction_at(program: Program, state: State) -> tuple[int, int]:
+    """Give code and operand of the instruction under way."""
+    row = program.instructions[state.run[0].instruction]
+    return row.code, row.operand
+
+
+@kernel
+def begin(program: Program, state: State) -> None:
+    """Start an instruction: a call becomes a frame, the rest happens at once."""
+    code, operand = instruction_at(program, state)
+    if code == RUN_CALL:
+        issue(program, state, operand)
+        push(program, state, program.calls[operand].first_result, 0)
+    elif code == RETAIN:
+        state.holds[operand].references += 1
+    elif code == RELEASE_STORAGE:
+        release(program, state, operand)
+    elif code == BEGIN_BACKWARD:
+        state.run[0].is_backward = 1
+
+
+@kernel
+def finish(program: Program, state: State) -> None:
+    """End an instruction: results of the call have been accessed now; a constant stays for good."""
+    code, operand = instruction_at(program, state)
+    if code != RUN_CALL:
+        return
+    call = program.calls[operand]
+    for t in range(call.first_result, call.end_result):
+        s = program.tensors[t].storage
+        state.storages[s].last_access = state.next_free[0]
+        if program.storages[s].is_constant and program.storages[s].root == t:
+            pin(state, s)
+
+
+@kernel
+def issue(program: Program, state: State, c: int) -> None:
+    """Create a call's tensors: references, costs, edges. Nothing is computed yet."""
+    here = state.run[0]
+    call = program.calls[c]
+    here.created_tensors = call.end_result
+    here.current_call = c
+    for t in range(call.first_result, call.end_result):
+        create(program, state, t)
+    for i in range(call.first_edge, call.end_edge):
+        connect(program, state, c, program.edges[i].parent, program.edges[i].child)
+    if here.upkeep & NEEDS_SUMS and call.end_edge > call.first_edge:
+        for t in range(call.first_result, call.end_result):
+            if program.storages[program.tensors[t].storage].root == t:
+                neighborhood.note_growth(
+                    program, state, program.tensors[t].storage, call.cost_ns
+                )
+    if here.tracks_waiting:
+        for t in range(call.first_result, call.end_result):
+            wait(program, state, t)
+            if not call.is_recomputable:
+                pin(state, program.tensors[t].storage)
+                state.holds[program.tensors[t].storage].is_irreplaceable = 1
+
+
+@kernel
+def create(program: Program, state: State, t: int) -> None:
+    """Create one tensor: the program holds it, its call's cost counts to its storage."""
+    here = state.run[0]
+    tensor = program.tensors[t]
+    s = tensor.storage
+    state.holds[s].references += 1
+    if tensor.adds_cost:
+        cost_ns = program.calls[tensor.call].cost_ns
+        state.storages[s].cost_ns += cost_ns
+        is_old = program.storages[s].root != t
+        if is_old and here.upkeep & NEEDS_SUMS and state.storages[s].residence == EVICTED:
+            neighborhood.note_growth(program, state, s, cost_ns)
+    if program.storages[s].root == t:
+        here.created_storages += 1
+        here.created_bytes += state.storages[s].size_bytes
+        if here.needs & NEEDS_CLASSES:
+            join(state, s, 0)
+
+
+@kernel
+def connect(program: Program, state: State, c: int, parent: int, child: int) -> None:
+    """Create an edge between two storages."""
+    here = state.run[0]
+    state.holds[parent].child_edges += 1
+    state.holds[child].parent_edges += 1
+    if here.needs & NEEDS_CLASSES:
+        state.storages[parent].evicted_neighbors += state.storages[child].residence == EVICTED
+        state.storages[child].evicted_neighbors += state.storages[parent].residence == EVICTED
+    is_old = program.storages[child].root < program.calls[c].first_result
+    if is_old and here.upkeep & NEEDS_SUMS:
+        neighborhood.note_edge(program, state, parent, child)
+
+
+@kernel
+def push(program: Program, state: State, t: int, is_remat: int) -> None:
+    """Begin to materialize a tensor: its defined operands are locked, the others are noted."""
+    here = state.run[0]
+    frame = state.frames[here.depth]
+    end = 0 if here.depth == 0 else state.frames[here.depth - 1].end
+    frame.tensor, frame.is_remat, frame.next = t, is_remat, end
+    call = program.calls[program.tensors[t].call]
+    for i in range(call.first_parent, call.end_parent):
+        parent = program.parents[i]
+        s = program.tensors[parent].storage
+        if state.storages[s].residence == BANISHED:
+            continue
+        if here.policy != BANISH or state.holds[s].references > 0:
+            state.storages[s].last_access = state.next_free[0]
+        if state.defined[parent]:
+            lock(state, s)
+        else:
+            state.pending[end] = parent
+            end += 1
+    frame.end = end
+    here.depth += 1
+
+
+@kernel
+def materialize(program: Program, state: State, choose: object) -> int:
+    """Work off the stack of frames."""
+    here = state.run[0]
+    while here.depth > 0:
+        if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
+            return EMPTY_BUFFERS
+        frame = state.frames[here.depth - 1]
+        if frame.next < frame.end:
+            parent = state.pending[frame.next]
+            if state.defined[parent]:
+                lock(state, program.tensors[parent].storage)
+                frame.next += 1
+            else:
+                push(program, state, parent, 1)
+            continue
+        code = make_room(program, state, program.tensors[frame.tensor].call, choose)
+        if code != GO_ON:
+            return code
+        execute(program, state, frame.tensor, frame.is_remat)
+        if state.memory[0].peak_bytes >= here.pause_at_bytes:
+            return REACHED_BYTES
+        here.depth -= 1
+        let_go(program, state, program.tensors[frame.tensor].call)
+        if here.remat_ns > here.remat_limit_ns:
+            return OVER_LIMIT
+    return GO_ON
+
+
+@kernel
+def make_room(program: Program, state: State, c: int, choose: object) -> int:
+    """Evict what the heuristic picks until a call's results and workspace fit."""
+    here = state.run[0]
+    call = program.calls[c]
+    need = call.result_bytes - bytes_taken_over(program, state, c)
+    while not memory.fits(state, need, call.workspace_bytes):
+        if here.pool_count == 0:
+            return OUT_OF_MEMORY
+        if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
+            return EMPTY_BUFFERS
+        count = here.victims
+        if count == 0:
+            count = choose(program, state, c)  # type: ignore[operator]
+        if count == NAN_SCORE:
+            return NOT_A_NUMBER
+        if count == ASK_PYTHON:
+            return CHOOSE
+        for i in range(count):
+            evict(program, state, state.victims[i], EVICT, call.origin)
+        here.victims = 0
+    return GO_ON
+
+
+@kernel
+def can_take_over(program: Program, state: State, t: int) -> bool:
+    """Say whether a result may take over the bytes of the operand that it replaces."""
+    tensor = program.tensors[t]
+    old = tensor.takes_over
+    if old < 0 or state.defined[t] or state.storages[old].residence >= BANISHED:
+        return False
+    if state.storages[old].residence == EVICTED:
+        return False
+    call = program.calls[tensor.call]
+    own_locks = 0
+    for i in range(call.first_parent, call.end_parent):
+        own_locks += program.tensors[program.parents[i]].storage == old
+    for earlier in range(call.first_result, t):
+        if program.tensors[earlier].takes_over == old and not state.defined[earlier]:
+            return False
+    return state.holds[old].locks == own_locks
+
+
+@kernel
+def bytes_taken_over(program: Program, state: State, c: int) -> int:
+    """Sum the bytes that a call's results need not ask for, as they replace operands in place."""
+    total = 0
+    if not state.run[0].in_place:
+        return total
+    call = program.calls[c]
+    for t in range(call.first_result, call.end_result):
+        if can_take_over(program, state, t):
+            total += state.storages[program.tensors[t].storage].size_bytes
+    return total
+
+
+@kernel
+def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
+    """Compute a call: time passes, results are placed, second copies dropped."""
+    here = state.run[0]
+    c = program.tensors[wanted].call
+    call = program.calls[c]
+    before = state.memory[0].used_bytes
+    state.next_free[0] += call.cost_ns
+    if is_remat:
+        here.remat_ns += call.cost_ns
+        here.rematerializations += 1
+    else:
+        here.model_ns += call.cost_ns
+    taken = bytes_taken_over(program, state, c)
+    memory.place(state, call.result_bytes - taken, call.workspace_bytes)
+    duplicates = 0
+    for t in range(call.first_result, call.end_result):
+        if state.defined[t]:
+            duplicates += own_bytes(program, state, t)
+    memory.free(state, duplicates)
+    if here.logs_events:
+        log_call(program, state, c, is_remat, before)
+    emptied = list_taken_over(program, state, c) if here.in_place else 0
+    for t in range(call.first_result, call.end_result):
+        if t != wanted:
+            define(program, state, t, is_remat)
+    define(program, state, wanted, is_remat)
+    for i in range(emptied):  # no eviction is counted
+        vacate(program, state, state.victims[i])
+
+
+@kernel
+def own_bytes(program: Program, state: State, t: int) -> int:
+    """Bytes that a tensor adds: those of its storage, none if it is a view."""
+    s = program.tensors[t].storage
+    return state.storages[s].size_bytes if program.storages[s].root == t else 0
+
+
+@kernel
+def define(program: Program, state: State, t: int, is_remat: int) -> None:
+    """Let a tensor be computed, and its storage be resident."""
+    if state.defined[t]:
+        return
+    state.defined[t] = 1
+    s = program.tensors[t].storage
+    if state.storages[s].residence == EVICTED:
+        state.storages[s].remat_count += is_remat
+        occupy(program, state, s)
+
+
+@kernel
+def list_taken_over(program: Program, state: State, c: int) -> int:
+    """Note in ``victims`` the storages whose bytes a call's results are taking; count them."""
+    call = program.calls[c]
+    count = 0
+    for t in range(call.first_result, call.end_result):
+        if can_take_over(program, state, t):
+            state.victims[count] = program.tensors[t].takes_over
+            count += 1
+    return count
+
+
+@kernel
+def log_call(program: Program, state: State, c: int, is_remat: int, before: int) -> None:
+    """Write a call's rows: one for each result placed, one for each dropped again."""
+    call = program.calls[c]
+    end_ns = state.next_free[0] - 1
+    action = RECOMPUTE if is_remat else COMPUTE
+    for t in range(call.first_result, call.end_result):
+        s = program.tensors[t].storage
+        size = own_bytes(program, state, t)
+        if state.run[0].in_place and can_take_over(program, state, t):
+            before -= size
+            log(state, TAKE_OVER, program.tensors[t].takes_over, size, call.origin)
+            row = state.events[state.run[0].events - 1]
+            row.start_ns = row.end_ns = end_ns - call.cost_ns
+            row.memory_after_bytes = before
+        before += size
+        log_result(state, action, call.origin, t, (s, size))
+        row = state.events[state.run[0].events - 1]
+        row.start_ns, row.end_ns = end_ns - call.cost_ns, end_ns
+        row.memory_after_bytes = before
+    for t in range(call.first_result, call.end_result):
+        if state.defined[t]:
+            before -= own_bytes(program, state, t)
+            s = program.tensors[t].storage
+            log_result(state, DROP_DUPLICATE, call.origin, t, (s, own_bytes(program, state, t)))
+            state.events[state.run[0].events - 1].memory_after_bytes = before
+
+
+@kernel
+def let_go(program: Program, state: State, c: int) -> None:
+    """Unlock a call's operands, in order; what nothing needs any more is banished."""
+    call = program.calls[c]
+    for i in range(call.first_parent, call.end_parent):
+        s = program.tensors[program.parents[i]].storage
+        if state.storages[s].residence == BANISHED:
+            continue
+        unlock(state, s)
+        if state.run[0].tracks_waiting:
+            for t in range(call.first_result, call.end_result):
+                stop_waiting(program, state, t, s)
+            if obeys_banish(state, s):
+                try_banish(program, state, s)

@@ -1,0 +1,45 @@
+"""Writing files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from .errors import OutputError
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file beside ``path``; it takes its place when the block ends well.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be made, written or put in place; then nothing is left behind.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError(f"{path}: it is a folder")
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write here: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {error.strerror or error}") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,253 @@
+"""The only module that imports numba: how kernels are compiled, cached and switched off.
+
+Kernels get their arrays in a `Bundle`: to Python an object with arrays for attributes, to compiled
+code one pointer, so that a call costs nothing and compiling takes seconds, not minutes.
+With ``NUMBA_DISABLE_JIT=1`` every function here hands back what it was given, and the same source
+runs as plain Python: slowly, with the same results. DESIGN.md tells why it is built this way.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    register_jitable,
+    register_model,
+    typeof_impl,
+    unbox,
+    NativeValue,
+)
+from numba.np.arrayobj import make_array, populate_array
+from numba.np.numpy_support import from_dtype
+
+CompilationError = numba.core.errors.NumbaError
+F = TypeVar("F", bound=Callable[..., Any])
+
+_inlineable: WeakSet[Callable[..., Any]] = WeakSet()
+_FLAGS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+
+
+def is_compiling() -> bool:
+    """Whether kernels are compiled at all (not under ``NUMBA_DISABLE_JIT=1``)."""
+    return not numba.config.DISABLE_JIT
+
+
+def kernel(function: F) -> F:
+    """Compile a function that other kernels call; it becomes part of their cache entry."""
+    if not is_compiling():
+        return function
+    compiled = numba.njit(function, **_FLAGS)
+    template = compiled.get_call_template
+
+    def widened(arguments: Any, keywords: Any) -> Any:
+        """Compile once for all constants, not once for each."""
+        return template(tuple(types.unliteral(a) for a in arguments), keywords)
+
+    compiled.get_call_template = widened
+    return compiled  # type: ignore[no-any-return]
+
+
+def inlineable(function: F) -> F:
+    """Leave a function plain for Python and let kernels inline it: scores and their terms."""
+    if not is_compiling() or function in _inlineable:
+        return function
+    _inlineable.add(function)
+    return register_jitable(function)  # type: ignore[no-any-return]
+
+
+class Bundle:
+    """Named one-dimensional arrays that kernels reach through one pointer.
+
+    Subclasses declare ``LAYOUT``: the dtype of each array, by name. The arrays are attributes; they
+    must not be replaced, for compiled code knows their addresses.
+
+    Parameters
+    ----------
+    **arrays : ndarray
+        One contiguous array for each name of the layout.
+    """
+
+    LAYOUT: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **arrays: Any) -> None:
+        self._table = np.zeros(2 * len(self.LAYOUT), np.int64)
+        for i, (name, dtype) in enumerate(self.LAYOUT.items()):
+            array = arrays[name]
+            assert array.dtype == np.dtype(dtype), f"{name}: {array.dtype}"
+            assert array.ndim == 1 and array.flags.c_contiguous, name
+            setattr(self, name, array)
+            self._table[2 * i : 2 * i + 2] = array.ctypes.data, len(array)
+        self.address: int = self._table.ctypes.data
+
+
+class BundleType(types.Type):  # type: ignore[misc]
+    """What compiled code sees of a Bundle: the address of a table of addresses and lengths."""
+
+    def __init__(self, name: str, layout: tuple[tuple[str, Any], ...]) -> None:
+        self.layout = layout
+        super().__init__(name=f"Bundle({name})")
+
+
+@functools.cache
+def bundle_type(bundle: type[Bundle]) -> BundleType:
+    """Give the numba type of a Bundle class."""
+    layout = tuple((name, from_dtype(np.dtype(d))) for name, d in bundle.LAYOUT.items())
+    return BundleType(bundle.__name__, layout)
+
+
+@typeof_impl.register(Bundle)
+def _typeof_bundle(value: Bundle, _: Any) -> BundleType:
+    return bundle_type(type(value))
+
+
+@register_model(BundleType)
+class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: BundleType) -> None:
+        super().__init__(manager, kind, ir.IntType(64))
+
+
+@unbox(BundleType)
+def _unbox_bundle(kind: BundleType, value: Any, context: Any) -> NativeValue:
+    address = context.pyapi.object_getattr_string(value, "address")
+    native = context.unbox(types.int64, address)
+    context.pyapi.decref(address)
+    return NativeValue(native.value, is_error=native.is_error)
+
+
+@infer_getattr
+class _BundleAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = BundleType
+
+    def generic_resolve(self, kind: BundleType, name: str) -> Any:
+        """Type an array of the bundle."""
+        dtype = dict(kind.layout).get(name)
+        return None if dtype is None else types.Array(dtype, 1, "C")
+
+
+@lower_getattr_generic(BundleType)
+def _bundle_array(context: Any, builder: Any, kind: BundleType, value: Any, name: str) -> Any:
+    index = [field for field, _ in kind.layout].index(name)
+    array_type = types.Array(kind.layout[index][1], 1, "C")
+    word = ir.IntType(64)
+    table = builder.inttoptr(value, word.as_pointer())
+    address = builder.load(builder.gep(table, [word(2 * index)]))
+    length = builder.load(builder.gep(table, [word(2 * index + 1)]))
+    array = make_array(array_type)(context, builder)
+    item = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    populate_array(
+        array,
+        data=builder.inttoptr(address, array.data.type),
+        shape=(length,),
+        strides=(word(item),),
+        itemsize=word(item),
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+def signature(result: str, *arguments: Any) -> Any:
+    """Build a signature from a result type's name and argument types (or type names)."""
+    if not is_compiling():
+        return None
+    return getattr(types, result)(*(_as_type(a) for a in arguments))
+
+
+def pointer_to(function_signature: Any) -> Any:
+    """Give the type of a pointer to functions of that signature."""
+    return types.FunctionType(function_signature) if is_compiling() else None
+
+
+def _as_type(argument: Any) -> Any:
+    """Take a type's name, a Bundle class, the dtype of an array, or a type as it is."""
+    if isinstance(argument, str):
+        return getattr(types, argument)
+    if isinstance(argument, np.dtype):
+        return types.Array(from_dtype(argument), 1, "C")
+    if isinstance(argument, type) and issubclass(argument, Bundle):
+        return bundle_type(argument)
+    return argument
+
+
+def entry(function: F, function_signature: Any, *, cached: bool = True) -> F:
+    """Compile an entry point for one signature, from the disk cache where it is there.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel that Python, or the engine through a pointer, calls.
+    function_signature : numba signature
+        From `signature`.
+    cached : bool
+        Whether to keep the machine code on disk; not for functions from outside the package,
+        whose sources the cache's key does not cover.
+    """
+    if not is_compiling():
+        return function
+    function = getattr(function, "py_func", function)
+    with _cache_directory() as is_usable:
+        compiled = numba.njit(function_signature, cache=cached and is_usable, **_FLAGS)(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+@functools.cache
+def engine_digest() -> str:
+    """Digest of every source file that can change a row: kernels, heuristics, lowering.
+
+    numba notices an edit only in the file of the function that it loads, not in what that
+    function inlines; so the compile cache, and the key of a sweep's rows, carry this digest.
+    """
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for folder in (root, _package_folder("heuristics")):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _package_folder(name: str) -> Path:
+    """Folder of a subpackage, found without importing it."""
+    from importlib.util import find_spec
+
+    spec = find_spec(f"rematsim.{name}")
+    assert spec is not None and spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0])
+
+
+@contextmanager
+def _cache_directory() -> Iterator[bool]:
+    """Point numba at our own cache folder while it decorates; yield whether that is writable."""
+    before = numba.config.CACHE_DIR
+    folder = _cache_root() / "kernels" / engine_digest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_usable = os.access(folder, os.W_OK)
+    except OSError:
+        is_usable = False
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield is_usable
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def _cache_root() -> Path:
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR) / "rematsim"
+    from .traces.cache import cache_root
+
+    return cache_root()

@@ -1,0 +1,53 @@
+"""The pool: resident storages that nothing holds, in the order in which they entered.        [kernels]
+
+An array with holes, so that entering and leaving cost O(1) and a scan reads forward in order.
+"""
+
+from __future__ import annotations
+
+from .jit import kernel
+from .state import RESIDENT, State
+
+HOLE = -1
+
+
+@kernel
+def enter(state: State, s: int) -> None:
+    """Put a storage at the end of the pool, if it is resident and nothing locks it."""
+    row = state.storages[s]
+    if row.residence != RESIDENT or state.holds[s].locks > 0 or row.pool_slot >= 0:
+        return
+    run = state.run[0]
+    if run.pool_end == len(state.pool):
+        _close_holes(state)
+    row.pool_slot = run.pool_end
+    state.pool[run.pool_end] = s
+    run.pool_end += 1
+    run.pool_count += 1
+
+
+@kernel
+def leave(state: State, s: int) -> None:
+    """Take a storage out of the pool, if it is in."""
+    row = state.storages[s]
+    if row.pool_slot < 0:
+        return
+    run = state.run[0]
+    state.pool[row.pool_slot] = HOLE
+    row.pool_slot = -1
+    run.pool_count -= 1
+    if run.pool_end > 2 * run.pool_count + 32:
+        _close_holes(state)
+
+
+@kernel
+def _close_holes(state: State) -> None:
+    run = state.run[0]
+    end = 0
+    for i in range(run.pool_end):
+        s = state.pool[i]
+        if s != HOLE:
+            state.pool[end] = s
+            state.storages[s].pool_slot = end
+            end += 1
+    run.pool_end = end

@@ -1,0 +1,148 @@
+"""The Program: a trace lowered to read-only integer arrays that the engine can run.
+
+Names are gone; there are calls, tensors (numbered in creation order, constants included), storages
+and the edges between storages. `lowering.py` makes one from a Trace; all runs share it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jit import Bundle
+
+Int64 = NDArray[np.int64]
+
+# Instruction codes of a Program: (code, operand).
+RUN_CALL, RETAIN, RELEASE_STORAGE, BEGIN_BACKWARD = 0, 1, 2, 3
+
+INSTRUCTION_FIELDS = np.dtype([("code", "i8"), ("operand", "i8")], align=True)
+EDGE_FIELDS = np.dtype([("parent", "i8"), ("child", "i8")], align=True)
+CALL_FIELDS = np.dtype(
+    [
+        ("cost_ns", "i8"),  # the call's own time
+        ("result_bytes", "i8"),  # of all results together
+        ("workspace_bytes", "i8"),  # needed only while it runs
+        ("first_parent", "i8"),  # operands: parents[first_parent:end_parent], repeats kept
+        ("end_parent", "i8"),
+        ("first_result", "i8"),  # result tensors: range(first_result, end_result)
+        ("end_result", "i8"),
+        ("first_edge", "i8"),  # edges that exist from this call on
+        ("end_edge", "i8"),
+        ("first_source", "i8"),  # distinct parent storages: sources[first_source:end_source]
+        ("end_source", "i8"),
+        ("origin", "i8"),  # call of the trace
+        ("phase", "i8"),  # opcodes.PHASES
+        ("is_recomputable", "i8"),  # 0: collective or data-dependent
+        ("previous", "i8"),  # the same call one training step earlier, or -1
+    ],
+    align=True,
+)
+TENSOR_FIELDS = np.dtype(
+    [
+        ("call", "i8"),  # the call that makes it; constants have a call without parents and cost
+        ("storage", "i8"),
+        ("takes_over", "i8"),  # storage whose bytes it takes when the call runs in place, or -1
+        ("first_wait", "i8"),  # its flags in State.waiting, one for each source of its call
+        ("adds_cost", "i8"),  # 1: the first result of its call in this storage
+    ],
+    align=True,
+)
+STORAGE_FIELDS = np.dtype(
+    [
+        ("size_bytes", "i8"),
+        ("root", "i8"),  # its first tensor; the others are views
+        ("is_constant", "i8"),
+        ("first_parent_edge", "i8"),  # the next row holds the ends (one row more than storages)
+        ("first_child_edge", "i8"),
+        ("first_tensor", "i8"),
+        ("first_use", "i8"),
+    ],
+    align=True,
+)
+
+
+class Program(Bundle):
+    """What the engine runs: integers only, not changed by any run, shared by all.
+
+    Notes
+    -----
+    ============== ======= ============================================================
+    instructions   record  `INSTRUCTION_FIELDS`
+    calls          record  `CALL_FIELDS`, one row a call (constants have one each)
+    tensors        record  `TENSOR_FIELDS`
+    storages       record  `STORAGE_FIELDS`, and one row more for the ends
+    edges          record  `EDGE_FIELDS`, in the order of their creation
+    parents        int64   operand tensors of all calls
+    sources        int64   distinct parent storages of all calls
+    parent_edges   int64   parent storages of each storage, in the order of their creation
+    child_edges    int64   child storages likewise
+    views          int64   tensors of each storage
+    uses           int64   calls that read each storage, in program order
+    call_start_ns  int64   the model's own compute before each call, ns; one more for the end
+    outputs        int64   tensors that the program still holds at its end
+    counterparts   int64   the storage made at the same place one training step earlier, or -1
+    ============== ======= ============================================================
+    """
+
+    instructions: Any
+    calls: Any
+    tensors: Any
+    storages: Any
+    edges: Any
+    parents: Int64
+    sources: Int64
+    parent_edges: Int64
+    child_edges: Int64
+    views: Int64
+    uses: Int64
+    call_start_ns: Int64
+    outputs: Int64
+    counterparts: Int64
+
+    LAYOUT: ClassVar[dict[str, Any]] = {
+        "instructions": INSTRUCTION_FIELDS,
+        "calls": CALL_FIELDS,
+        "tensors": TENSOR_FIELDS,
+        "storages": STORAGE_FIELDS,
+        "edges": EDGE_FIELDS,
+        "parents": np.int64,
+        "sources": np.int64,
+        "parent_edges": np.int64,
+        "child_edges": np.int64,
+        "views": np.int64,
+        "uses": np.int64,
+        "call_start_ns": np.int64,
+        "outputs": np.int64,
+        "counterparts": np.int64,
+    }
+
+    def arrays(self) -> dict[str, Any]:
+        """Give the arrays by name."""
+        return {name: getattr(self, name) for name in self.LAYOUT}
+
+
+def n_storages(program: Program) -> int:
+    """Count the storages of a program."""
+    return len(program.storages) - 1
+
+
+def has_irreplaceable(program: Program) -> bool:
+    """Say whether some call cannot be repeated."""
+    return bool((program.calls["is_recomputable"] == 0).any())
+
+
+def base_compute_ns(program: Program) -> int:
+    """Add up the model's own compute, ns."""
+    return int(program.call_start_ns[-1])
+
+
+def freeze(array: Any, dtype: Any = None) -> Any:
+    """Make an array contiguous and read-only to Python, its records reachable by attribute."""
+    array = np.ascontiguousarray(array, dtype)
+    if array.dtype.names:
+        array = array.view(np.recarray)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,31 @@
+"""Seeded random numbers for kernels: a linear congruential generator, the same compiled or not. [kernels]
+
+The multiplicative generator of Park and Miller with Schrage-free 64-bit arithmetic; a draw takes
+its upper bits. Good enough to pick storages, not for statistics.
+"""
+
+from __future__ import annotations
+
+from .jit import kernel
+from .state import State
+
+MODULUS = (1 << 31) - 1
+MULTIPLIER = 48271
+
+
+@kernel
+def draw_below(state: State, bound: int) -> int:
+    """Draw an integer from 0 to ``bound - 1``, two steps of the generator each."""
+    run = state.run[0]
+    high = run.random * MULTIPLIER % MODULUS
+    low = high * MULTIPLIER % MODULUS
+    run.random = low
+    return (high << 20 ^ low >> 5) % bound
+
+
+def seed_generator(state: State, seed: int) -> None:
+    """Start the generator; any integer is a seed."""
+    value = (seed * 2654435761 + 12345) % (MODULUS - 1) + 1
+    for _ in range(4):
+        value = value * MULTIPLIER % MODULUS
+    state.run["random"] = value

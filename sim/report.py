@@ -1,0 +1,152 @@
+"""From a run's State to what a reader sees: event and storage columns, what is live, messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .engine import OUT_OF_MEMORY
+from .opcodes import PHASES
+from .program import BEGIN_BACKWARD, RUN_CALL, Program, n_storages
+from .result import CATEGORIES, LiveSet
+from .runner import Run
+from .state import EVICTED, PINNED, RESIDENT
+from .traces.trace import Trace
+
+UNKNOWN = -1
+
+
+def event_columns(run: Run) -> dict[str, Any]:
+    """Lay out the event log as the documented columns."""
+    rows = run.events()
+    count = len(rows)
+    columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+    columns["stream"] = np.zeros(count, np.int32)
+    columns["address"] = np.full(count, UNKNOWN, np.int64)
+    columns["reserved_after_bytes"] = columns["memory_after_bytes"]
+    columns["host_after_bytes"] = np.zeros(count, np.int64)
+    return columns
+
+
+def storage_names(trace: Trace, program: Program) -> list[str]:
+    """Give each storage the first name that its first tensor had; views may have others."""
+    names = [""] * n_storages(program)
+    for s in range(n_storages(program)):
+        names[s] = storage_name(trace, program, s)
+    return names
+
+
+def storage_name(trace: Trace, program: Program, s: int) -> str:
+    """Give the name by which a log's reader knows a storage."""
+    t = int(program.storages[s]["root"])
+    call = int(program.tensors[t]["call"])
+    origin = int(program.calls[call]["origin"])
+    if origin < 0:
+        ordinal = int(np.searchsorted(_constants(program), s))
+        rows = trace.instructions[trace.instructions[:, 0] == 0]
+        return trace.names[int(rows[ordinal, 1])]
+    place = t - int(program.calls[call]["first_result"])
+    first, end = trace.result_offsets[origin], trace.result_offsets[origin + 1]
+    if first + place < end:
+        return trace.names[int(trace.result_names[first + place])]
+    return f"{trace.operators[int(trace.call_operator[origin])]}#{origin}.{place}"
+
+
+def _constants(program: Program) -> Any:
+    return np.flatnonzero(program.storages["is_constant"][:-1])
+
+
+def categories(program: Program) -> Any:
+    """Give each storage's category, as an index into ``CATEGORIES``."""
+    count = n_storages(program)
+    root = program.storages["root"][:-1]
+    maker = program.tensors["call"][root]
+    marks = np.flatnonzero(program.instructions["code"] == BEGIN_BACKWARD)
+    category = np.full(count, CATEGORIES.index("forward"))
+    if len(marks):
+        before = program.instructions[: marks[0]]
+        calls_before = int((before["code"] == RUN_CALL).sum())
+        category[maker >= calls_before] = CATEGORIES.index("backward")
+    category[program.tensors["storage"][program.outputs]] = CATEGORIES.index("output")
+    category[program.storages["is_constant"][:-1] == 1] = CATEGORIES.index("constant")
+    return category
+
+
+def storage_columns(trace: Trace, program: Program) -> dict[str, Any]:
+    """Lay out the storage table: one row a storage, by its number."""
+    root = program.storages["root"][:-1]
+    origin = program.calls["origin"][program.tensors["call"][root]]
+    is_made = origin >= 0
+    operator = np.where(is_made, trace.call_operator[origin], UNKNOWN) if len(origin) else origin
+    module = np.where(is_made, trace.call_module[origin], UNKNOWN) if len(origin) else origin
+    return {
+        "name": np.array(storage_names(trace, program), dtype=np.str_),
+        "bytes": np.array(program.storages["size_bytes"][:-1]),
+        "category": np.array(CATEGORIES)[categories(program)],
+        "module": _texts(trace.modules, module),
+        "operator": _texts(trace.operators, operator),
+    }
+
+
+def _texts(texts: tuple[str, ...], index: Any) -> Any:
+    return np.array([*texts, ""], dtype=np.str_)[index]
+
+
+def live_set(trace: Trace, run: Run) -> LiveSet:
+    """Sum what is in memory now, by category, and what each call under way holds."""
+    program, state = run.program, run.state
+    residence = state.storages["residence"]
+    is_live = (residence == RESIDENT) | (residence == PINNED)
+    category = categories(program)
+    sizes = state.storages["size_bytes"]
+    sums = {
+        name: int(sizes[is_live & (category == i)].sum()) for i, name in enumerate(CATEGORIES)
+    }
+    return LiveSet(sums, _locked(trace, run))
+
+
+def _locked(trace: Trace, run: Run) -> list[tuple[str, int]]:
+    program, state = run.program, run.state
+    locked = []
+    for frame in state.frames[: run.fact("depth")]:
+        call = program.calls[program.tensors[frame["tensor"]]["call"]]
+        operands = program.parents[call["first_parent"] : call["end_parent"]]
+        held = np.unique(program.tensors["storage"][operands])
+        held = held[state.storages["residence"][held] != EVICTED]
+        size = int(state.storages["size_bytes"][held].sum())
+        locked.append((call_name(trace, int(call["origin"])), size))
+    return locked
+
+
+def call_name(trace: Trace, origin: int) -> str:
+    """Name a call for a reader: operator, and line or module where they are known."""
+    if origin < 0:
+        return "a constant"
+    operator = trace.operators[int(trace.call_operator[origin])]
+    line, module = int(trace.call_line[origin]), int(trace.call_module[origin])
+    phase = PHASES[int(trace.call_phase[origin])]
+    details = [f"line {line}"] if line else [f"call {origin}"]
+    details += [phase] if phase else []
+    details += [trace.modules[module]] if module >= 0 else []
+    return f"{operator} ({', '.join(details)})"
+
+
+def failure_message(trace: Trace, run: Run) -> str:
+    """Say in one line where and why a run ended early."""
+    program = run.program
+    c = run.fact("current_call")
+    where = "making an output" if c >= len(program.calls) else "at"
+    if c < len(program.calls):
+        where = f"at {call_name(trace, int(program.calls[c]['origin']))}"
+    if run.code == OUT_OF_MEMORY:
+        frame = run.state.frames[run.fact("depth") - 1]
+        call = program.calls[program.tensors[frame["tensor"]]["call"]]
+        need = int(call["result_bytes"] + call["workspace_bytes"])
+        used = int(run.state.memory["used_bytes"][0])
+        return (
+            f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
+            f"{used:,} are held and nothing is left to evict"
+        )
+    return f"over the slowdown limit {where}, {run.fact('remat_ns'):,} ns of rematerialization"
+

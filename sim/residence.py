@@ -1,0 +1,190 @@
+"""Storages come into memory, are held, and go: the state transitions that keep State consistent. [kernels]
+
+Replay-semantics 2, 4 and 5. Whoever changes where a storage is, calls these and nothing else.
+"""
+
+from __future__ import annotations
+
+from . import classes, memory, neighborhood, pool
+from .events import NOTHING, log
+from .jit import kernel
+from .opcodes import BANISH, BANISH_STORAGE, DEALLOCATE, EAGER, EVICT, PIN
+from .program import Program
+from .state import (
+    BANISHED,
+    EVICTED,
+    NEEDS_ANCESTORS,
+    NEEDS_CLASSES,
+    NEEDS_DESCENDANTS,
+    PINNED,
+    RESIDENT,
+    State,
+)
+
+NEEDS_SUMS = NEEDS_ANCESTORS | NEEDS_DESCENDANTS
+
+
+@kernel
+def lock(state: State, s: int) -> None:
+    """Hold a storage for a running call."""
+    state.holds[s].locks += 1
+    pool.leave(state, s)
+
+
+@kernel
+def unlock(state: State, s: int) -> None:
+    """Let go of a storage; with its last lock it enters the pool again, at the end."""
+    state.holds[s].locks -= 1
+    pool.enter(state, s)
+
+
+@kernel
+def pin(state: State, s: int) -> bool:
+    """Lock a storage for good; say whether that is new."""
+    if state.holds[s].is_pinned:
+        return False
+    state.holds[s].is_pinned = 1
+    lock(state, s)
+    if state.storages[s].residence == RESIDENT:
+        state.storages[s].residence = PINNED
+    return True
+
+
+@kernel
+def occupy(program: Program, state: State, s: int) -> None:
+    """Let a storage become resident and enter the pool."""
+    accesses = state.run[0].metadata_accesses  # upkeep is not the plain algorithm's work
+    state.storages[s].residence = PINNED if state.holds[s].is_pinned else RESIDENT
+    if state.run[0].needs & NEEDS_CLASSES:
+        classes.part(state, s)
+        _count_neighbor(program, state, s, -1)
+    if state.run[0].upkeep & NEEDS_SUMS:
+        neighborhood.note_return(program, state, s)
+    state.run[0].metadata_accesses = accesses
+    pool.enter(state, s)
+
+
+@kernel
+def vacate(program: Program, state: State, s: int) -> None:
+    """Let a storage be evicted: out of the pool, its tensors undefined, waiting anew."""
+    accesses = state.run[0].metadata_accesses
+    pool.leave(state, s)
+    state.storages[s].residence = EVICTED
+    for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):
+        state.defined[program.views[i]] = 0
+    if state.run[0].tracks_waiting:
+        for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):
+            if program.views[i] < state.run[0].created_tensors:
+                wait(program, state, program.views[i])
+    if state.run[0].needs & NEEDS_CLASSES:
+        classes.join(state, s, state.storages[s].cost_ns)
+        classes.merge_neighbors(program, state, s)
+        _count_neighbor(program, state, s, 1)
+    if state.run[0].upkeep & NEEDS_SUMS:
+        neighborhood.note_eviction(program, state, s)
+    state.run[0].metadata_accesses = accesses
+
+
+@kernel
+def _count_neighbor(program: Program, state: State, s: int, change: int) -> None:
+    hold = state.holds[s]
+    first = program.storages[s].first_parent_edge
+    for i in range(first, first + hold.parent_edges):
+        state.storages[program.parent_edges[i]].evicted_neighbors += change
+    first = program.storages[s].first_child_edge
+    for i in range(first, first + hold.child_edges):
+        state.storages[program.child_edges[i]].evicted_neighbors += change
+
+
+@kernel
+def evict(program: Program, state: State, s: int, action: int, cause_call: int) -> None:
+    """Drop a storage and count it: for want of memory, or as the deallocation policy says."""
+    run = state.run[0]
+    vacate(program, state, s)
+    memory.free(state, state.storages[s].size_bytes)
+    run.evictions += 1
+    run.pressure_evictions += action == EVICT
+    state.recorded[run.recorded] = program.storages[s].root
+    run.recorded += 1
+    log(state, action, s, state.storages[s].size_bytes, cause_call)
+
+
+@kernel
+def release(program: Program, state: State, s: int) -> None:
+    """Drop one of the program's references; with the last one the policy decides."""
+    state.holds[s].references -= 1
+    if state.holds[s].references > 0:
+        return
+    if obeys_banish(state, s):
+        try_banish(program, state, s)
+    elif state.run[0].policy == EAGER and state.storages[s].residence == RESIDENT:
+        evict(program, state, s, DEALLOCATE, NOTHING)
+
+
+@kernel
+def obeys_banish(state: State, s: int) -> bool:
+    """Say whether banish's rule holds for a storage: under that policy, and if it is irreplaceable."""
+    return state.run[0].policy == BANISH or state.holds[s].is_irreplaceable != 0
+
+
+@kernel
+def wait(program: Program, state: State, t: int) -> None:
+    """Put a tensor that is not computed into the waiting sets of its parents' storages."""
+    call = program.calls[program.tensors[t].call]
+    flag = program.tensors[t].first_wait
+    for i in range(call.first_source, call.end_source):
+        source = program.sources[i]
+        is_counted = source != program.tensors[t].storage and not state.waiting[flag]
+        if is_counted and state.storages[source].residence != BANISHED:
+            state.waiting[flag] = 1
+            state.holds[source].waiting += 1
+        flag += 1
+
+
+@kernel
+def stop_waiting(program: Program, state: State, t: int, source: int) -> None:
+    """Take a tensor out of the waiting set of one of its parents' storages."""
+    call = program.calls[program.tensors[t].call]
+    flag = program.tensors[t].first_wait
+    for i in range(call.first_source, call.end_source):
+        if program.sources[i] == source and state.waiting[flag]:
+            state.waiting[flag] = 0
+            state.holds[source].waiting -= 1
+        flag += 1
+
+
+@kernel
+def try_banish(program: Program, state: State, s: int) -> None:
+    """Banish a storage that the program does not hold and nothing waits for."""
+    hold = state.holds[s]
+    if state.storages[s].residence == BANISHED or hold.references > 0 or hold.waiting > 0:
+        return
+    if state.storages[s].residence != EVICTED:
+        evict(program, state, s, BANISH_STORAGE, NOTHING)
+    else:
+        log(state, BANISH_STORAGE, s, 0, NOTHING)
+    _cut_off(program, state, s)
+    first = program.storages[s].first_child_edge
+    for i in range(first, first + hold.child_edges):
+        child = program.child_edges[i]
+        if state.storages[child].residence != BANISHED:
+            state.holds[child].is_irreplaceable = 1
+            if pin(state, child):
+                log(state, PIN, child, state.storages[child].size_bytes, NOTHING)
+
+
+@kernel
+def _cut_off(program: Program, state: State, s: int) -> None:
+    """Ignore a storage's edges from now on; its class keeps its cost."""
+    state.storages[s].residence = BANISHED
+    state.holds[s].class_node = classes.NO_NODE
+    if state.run[0].needs & NEEDS_CLASSES:
+        _count_neighbor(program, state, s, -1)
+    if state.run[0].upkeep & NEEDS_SUMS:
+        neighborhood.note_return(program, state, s)
+    for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):
+        t = program.views[i]
+        if t < state.run[0].created_tensors:
+            call = program.calls[program.tensors[t].call]
+            for j in range(call.first_source, call.end_source):
+                stop_waiting(program, state, t, program.sources[j])

@@ -1,0 +1,253 @@
+"""What a run gives: one row of named columns, and on request its event log and storage table.
+
+Nothing is simulated here. ``COLUMNS`` is the contract with tables, plots and other people's
+programs; more columns may follow at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError
+from .files import write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Columns = dict[str, NDArray[Any]]
+
+EVENT_COLUMNS = (
+    "start_ns",
+    "end_ns",
+    "stream",
+    "action",
+    "call",
+    "storage",
+    "bytes",
+    "score",
+    "cause_call",
+    "address",
+    "memory_after_bytes",
+    "reserved_after_bytes",
+    "host_after_bytes",
+    "tensor",
+)
+STORAGE_COLUMNS = ("name", "bytes", "category", "module", "operator")
+CATEGORIES = ("constant", "output", "forward", "backward")
+RUN_FORMAT = "rematsim run 1"
+
+
+@dataclass(frozen=True)
+class LiveSet:
+    """What is in memory at one moment.
+
+    Attributes
+    ----------
+    categories : dict of str to int
+        Bytes of constants, outputs, and the rest by whether it was made before or after BACKWARD;
+        also the workspace and second copies of the call that runs, where there are some.
+    locked : list of (str, int)
+        The calls under way, outermost first, with the bytes that each holds as operands.
+    """
+
+    categories: dict[str, int]
+    locked: list[tuple[str, int]]
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything in memory."""
+        return sum(self.categories.values())
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of a trace under a budget.
+
+    The fields down to ``message`` are the columns of every table, in order.
+
+    Attributes
+    ----------
+    trace, trace_digest : str
+        The trace's name, and the digest of what it says.
+    kind, method : str
+        ``online``; the heuristic.
+    deallocation, mutation, memory : str
+        What releases do; how mutated operands are lowered; the memory model.
+    slowdown_limit : float or None
+        A run whose slowdown exceeds it has thrashed; None: no limit.
+    budget_bytes, budget_fraction : int or None, float or None
+        All bytes at once; the fraction of the unlimited peak that was asked for, if one was.
+    unlimited_peak_bytes : int
+        Peak of the run without a budget, under banish.
+    seed : int or None
+        None where the method is deterministic.
+    status : str
+        ``ok``, ``oom`` or ``thrashed``.
+    model_ns, remat_ns, stall_ns, search_ns : int
+        Compute of the model and of rematerialization, waiting for transfers, charged search.
+    slowdown : float or None
+        All of these over the model's own compute; None unless the run ended ok.
+    clock : int
+        Reading of the clock at the end, which starts at 1; ns.
+    peak_bytes : int
+        Most bytes at once, workspace included.
+    evictions, pressure_evictions : int
+        All of them, and those that memory forced.
+    evict_sha : str
+        First 16 hex digits of the SHA-256 of the evicted storages' root tensors, in order.
+    rematerializations : int
+        Calls that ran again.
+    evaluations, metadata_accesses : int or None
+        Work of the plain algorithm, where it was asked for (``count_accesses``).
+    run_seconds : float
+        Time that the simulation took.
+    base_compute_ns : int
+        The model's own compute, all of it.
+    failed_at : int or None
+        Instruction at which a run that is not ok ended.
+    message : str
+        One line about a run that is not ok.
+    events, storages : dict of arrays or None
+        ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
+    live_at_peak, live_at_oom : LiveSet or None
+        What was in memory then, where it was asked for.
+    """
+
+    trace: str
+    trace_digest: str
+    kind: str
+    method: str
+    deallocation: str
+    mutation: str
+    memory: str
+    slowdown_limit: float | None
+    budget_bytes: int | None
+    budget_fraction: float | None
+    unlimited_peak_bytes: int
+    seed: int | None
+    status: str
+    model_ns: int
+    remat_ns: int
+    stall_ns: int
+    search_ns: int
+    slowdown: float | None
+    clock: int
+    peak_bytes: int
+    evictions: int
+    pressure_evictions: int
+    evict_sha: str
+    rematerializations: int
+    evaluations: int | None
+    metadata_accesses: int | None
+    run_seconds: float
+    base_compute_ns: int
+    failed_at: int | None
+    message: str
+    events: Columns | None = field(default=None, repr=False, compare=False)
+    storages: Columns | None = field(default=None, repr=False, compare=False)
+    live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)
+    live_at_oom: LiveSet | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def row(self) -> dict[str, object]:
+        """The columns, in order."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    @property
+    def overhead(self) -> float | None:
+        """Slowdown minus 1."""
+        return None if self.slowdown is None else self.slowdown - 1
+
+    def save(self, path: str | Path) -> None:
+        """Write row, event log and storage table into one file.
+
+        Raises
+        ------
+        InputError
+            If the run kept no event log.
+        OutputError
+            If the file cannot be written; then there is none.
+        """
+        import numpy as np
+
+        if self.events is None or self.storages is None:
+            raise InputError(f"{path}: this run kept no event log: ask for one (event_log=True)")
+        head = {
+            "format": RUN_FORMAT,
+            "row": self.row,
+            "live_at_peak": self.live_at_peak and dataclasses.asdict(self.live_at_peak),
+            "live_at_oom": self.live_at_oom and dataclasses.asdict(self.live_at_oom),
+        }
+        arrays = {f"events.{k}": v for k, v in self.events.items()}
+        arrays |= {f"storages.{k}": v for k, v in self.storages.items()}
+        text = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        with write_atomically(path) as file:
+            np.savez_compressed(file, head=text, **arrays)
+
+
+COLUMNS = tuple(
+    f.name
+    for f in dataclasses.fields(RunResult)
+    if f.name not in ("events", "storages", "live_at_peak", "live_at_oom")
+)
+
+
+def slowdown(model_ns: int, remat_ns: int, stall_ns: int = 0, search_ns: int = 0) -> float:
+    """Give (own compute + rematerialization + stalls + search) / own compute; 1 if that is 0.
+
+    Examples
+    --------
+    >>> slowdown(100, 25)
+    1.25
+    """
+    if model_ns == 0:
+        return 1.0
+    return (model_ns + remat_ns + stall_ns + search_ns) / model_ns
+
+
+def load_run(path: str | Path) -> RunResult:
+    """Read what `RunResult.save` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file is not a saved run, or is damaged.
+    """
+    import zipfile
+    import zlib
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            head = json.loads(bytes(stored["head"]).decode())
+            if head.get("format") != RUN_FORMAT:
+                raise InputError(f"{path}: format {head.get('format')!r}: expected {RUN_FORMAT!r}")
+            events = {c: stored[f"events.{c}"] for c in EVENT_COLUMNS}
+            storages = {c: stored[f"storages.{c}"] for c in STORAGE_COLUMNS}
+            row = {name: head["row"][name] for name in COLUMNS}
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except InputError:
+        raise
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile,
+            zlib.error) as error:  # fmt: skip
+        raise InputError(f"{path}: not a saved run, or damaged ({type(error).__name__})") from None
+    return RunResult(
+        **row,
+        events=events,
+        storages=storages,
+        live_at_peak=_live_set(head["live_at_peak"]),
+        live_at_oom=_live_set(head["live_at_oom"]),
+    )
+
+
+def _live_set(stored: dict[str, Any] | None) -> LiveSet | None:
+    if stored is None:
+        return None
+    return LiveSet(stored["categories"], [(name, count) for name, count in stored["locked"]])

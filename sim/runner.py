@@ -1,0 +1,150 @@
+"""Drives the engine through one run: buffers, choices made in Python, failures of heuristics.
+
+It turns codes of `engine.run` into actions and knows neither traces nor tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import compiled
+from .engine import (
+    CHOOSE,
+    EMPTY_BUFFERS,
+    NOT_A_NUMBER,
+)
+from .opcodes import BANISH
+from .program import Program, base_compute_ns, has_irreplaceable
+from .randomness import seed_generator
+from .state import NO_LIMIT, State, allocate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PythonChoose = Callable[[Program, State], tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is asked for, in the engine's terms."""
+
+    budget_bytes: int | None = None
+    policy: int = BANISH
+    remat_limit_ns: int | None = None
+    needs: int = 0
+    upkeep: int = 0
+    seed: int = 0
+    in_place: bool = False
+    logs_events: bool = False
+    pause_at_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """How victims are found: a compiled `choose`, and what runs in Python where it is asked."""
+
+    compiled: Any
+    in_python: PythonChoose | None = None
+    explain_failure: Callable[[Program, State, int], Exception] | None = None
+
+
+class Run:
+    """One run of a Program.
+
+    Attributes
+    ----------
+    state : State
+        As the engine left it.
+    code : int
+        How the engine answered last.
+    """
+
+    def __init__(self, program: Program, settings: Settings) -> None:
+        self.program = program
+        self.state = allocate(program, settings.logs_events)
+        self.code = EMPTY_BUFFERS
+        self._chunks: list[NDArray[Any]] = []
+        self._sha = hashlib.sha256()
+        self._is_first = True
+        self._set_up(settings)
+
+    def _set_up(self, settings: Settings) -> None:
+        run, memory = self.state.run, self.state.memory
+        run["policy"] = settings.policy
+        run["remat_limit_ns"] = _or_no_limit(settings.remat_limit_ns)
+        run["needs"], run["upkeep"] = settings.needs, settings.upkeep
+        run["in_place"], run["logs_events"] = settings.in_place, settings.logs_events
+        run["tracks_waiting"] = settings.policy == BANISH or has_irreplaceable(self.program)
+        run["pause_at_bytes"] = _or_no_limit(settings.pause_at_bytes)
+        memory["budget_bytes"] = _or_no_limit(settings.budget_bytes)
+        seed_generator(self.state, settings.seed)
+
+    def finish(self, chooser: Chooser) -> int:
+        """Run to the end, or to a reason that Python cannot help with; give the engine's code.
+
+        Raises
+        ------
+        HeuristicError
+            If the heuristic fails or gives no number.
+        """
+        engine = compiled.run()
+        while True:
+            self.code = engine(self.program, self.state, chooser.compiled)
+            self._empty_buffers()
+            if self.code == NOT_A_NUMBER:
+                assert chooser.explain_failure is not None
+                failed = int(self.state.run["failed_storage"][0])
+                raise chooser.explain_failure(self.program, self.state, failed)
+            if self.code == CHOOSE:
+                assert chooser.in_python is not None
+                victim, score = chooser.in_python(self.program, self.state)
+                self.state.victims[0] = victim
+                self.state.run["victims"], self.state.run["score"] = 1, score
+            elif self.code != EMPTY_BUFFERS:
+                return self.code
+
+    def _empty_buffers(self) -> None:
+        run = self.state.run
+        count = int(run["recorded"][0])
+        if count:
+            text = np.empty(12 * count, np.uint8)
+            end = compiled.render()(self.state.recorded, count, text)
+            self._sha.update(text[int(self._is_first) : end].tobytes())
+            self._is_first = False
+            run["recorded"] = 0
+        count = int(run["events"][0])
+        if count:
+            self._chunks.append(np.array(self.state.events[:count]))
+            run["events"] = 0
+
+    @property
+    def evict_sha(self) -> str:
+        """First 16 hex digits of the digest of the evictions so far."""
+        return self._sha.hexdigest()[:16]
+
+    def fact(self, name: str) -> int:
+        """Read one of the run's accounts."""
+        return int(self.state.run[name][0])
+
+    def events(self) -> NDArray[Any]:
+        """Give the rows of the event log so far."""
+        if not self._chunks:
+            return np.array(self.state.events[:0])
+        return np.concatenate(self._chunks)
+
+
+def _or_no_limit(value: int | None) -> int:
+    return NO_LIMIT if value is None else min(value, NO_LIMIT)
+
+
+def remat_limit_ns(program: Program, slowdown_limit: float | None) -> int | None:
+    """Give the most rematerialization that a slowdown limit allows, ns."""
+    if slowdown_limit is None:
+        return None
+    limit = (slowdown_limit - 1.0) * base_compute_ns(program)
+    return None if limit >= NO_LIMIT else int(limit)

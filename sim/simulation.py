@@ -1,0 +1,282 @@
+"""`simulate`: one run of a trace under a budget with an online heuristic, from names to a row."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import choosing, compiled, report
+from .budgets import Budget, parse_budget
+from .errors import HeuristicError, InputError, UnknownNameError
+from .heuristics.methods import get
+from .heuristics.registry import Heuristic
+from .jit import CompilationError, inlineable, is_compiling
+from .opcodes import DEALLOCATIONS, OOM, STATUSES
+from .program import base_compute_ns
+from .pythonchoice import PythonScan, place_of
+from .result import LiveSet, RunResult, slowdown
+from .runner import Chooser, Run, Settings, remat_limit_ns
+from .state import NEEDS_ANCESTORS, NEEDS_CLASSES, NEEDS_DESCENDANTS
+from .traces.loading import load_trace
+from .traces.trace import Trace
+from .workload import Workload, workload
+
+UPKEEP = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES
+DEFAULT_HEURISTIC = "h_DTR_eq"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a trace is run, the trace, heuristic and budget aside.
+
+    Attributes
+    ----------
+    deallocation : {"eager", "banish", "ignore"}
+        What the program's releases do (replay-semantics 5).
+    slowdown_limit : float or None
+        A run whose slowdown exceeds it has thrashed; None: no limit.
+    seed : int
+        For heuristics that draw random numbers.
+    mutation : {"copy", "inplace"}
+        Whether the new value of a mutated operand is a copy.
+    count_accesses : bool
+        Whether to run the plain algorithm and count its work; slow.
+    event_log : bool
+        Whether to keep every action.
+    live_sets : bool
+        Whether to say what is in memory at the peak, and at an out-of-memory.
+    cached : bool
+        Whether the compiled trace may be kept on disk.
+    """
+
+    deallocation: str = "eager"
+    slowdown_limit: float | None = 2.0
+    seed: int = 0
+    mutation: str = "copy"
+    count_accesses: bool = False
+    event_log: bool = False
+    live_sets: bool = False
+    cached: bool = True
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a trace."""
+        if self.deallocation not in DEALLOCATIONS:
+            raise UnknownNameError(
+                f"deallocation {self.deallocation!r}: it is one of {', '.join(DEALLOCATIONS)}"
+            )
+        limit = self.slowdown_limit
+        if limit is not None and not 1.0 <= limit < math.inf:
+            raise InputError(
+                f"slowdown limit ({limit}): it is a number from 1, or none for no limit"
+            )
+
+
+def simulate(
+    trace: Trace | str | Path,
+    heuristic: Any = DEFAULT_HEURISTIC,
+    budget: Any = "unlimited",
+    **options: Any,
+) -> RunResult:
+    """Replay a trace under a memory budget with an online eviction heuristic.
+
+    Parameters
+    ----------
+    trace : Trace, str or Path
+        What the model did, or the file to read it from.
+    heuristic : str, callable or Heuristic
+        A built-in's name, ``"file.py:function"``, or a function ``(state, s) -> float``: the
+        storage with the lowest value is evicted.
+    budget : str, int, float or Budget
+        All bytes at once, constants and outputs included: ``"6GiB"``, an int of bytes, ``"0.5x"``
+        or a float as a fraction of the unlimited peak, or ``"unlimited"``.
+    **options
+        The fields of `Options`: ``deallocation, slowdown_limit, seed, mutation, count_accesses,
+        event_log, live_sets, cached``.
+
+    Returns
+    -------
+    RunResult
+        Out of memory and thrashing are results: see ``status``.
+
+    Raises
+    ------
+    InputError
+        If the log, the budget, an option or the heuristic is not what it should be.
+
+    Examples
+    --------
+    >>> from rematsim.traces.synthetic import chain
+    >>> result = simulate(chain(6), "h_LRU", budget=5)
+    >>> result.status, result.peak_bytes, result.model_ns, result.remat_ns
+    ('ok', 5, 12, 4)
+    """
+    if not isinstance(trace, Trace):
+        trace = load_trace(trace)
+    try:
+        chosen = Options(**options)
+    except TypeError:
+        unknown = ", ".join(sorted(set(options) - set(Options.__dataclass_fields__)))
+        known = ", ".join(Options.__dataclass_fields__)
+        raise InputError(f"option {unknown}: the options are {known}") from None
+    work = workload(trace, chosen.mutation, cached=chosen.cached)
+    return replay(work, get(heuristic), parse_budget(budget), chosen)
+
+
+def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Options) -> RunResult:
+    """Do one run of a workload; `simulate` for callers that have everything at hand."""
+    started = time.perf_counter()
+    budget_bytes = budget.resolve(work.unlimited_peak_bytes)
+    settings = _settings(work, heuristic, budget_bytes, options)
+    chooser = _chooser(work, heuristic, options)
+    run = Run(work.program, settings)
+    run.finish(chooser)
+    return _result(work, heuristic, budget, options, run, started)
+
+
+def _settings(
+    work: Workload, heuristic: Heuristic, budget_bytes: int | None, options: Options
+) -> Settings:
+    walks_afresh = options.count_accesses or _is_partial(heuristic)
+    needs = heuristic.needs_bits
+    return Settings(
+        budget_bytes=budget_bytes,
+        policy=DEALLOCATIONS.index(options.deallocation),
+        remat_limit_ns=remat_limit_ns(work.program, options.slowdown_limit),
+        needs=needs,
+        upkeep=0 if walks_afresh else needs & UPKEEP,
+        seed=options.seed,
+        in_place=options.mutation == "inplace",
+        logs_events=options.event_log,
+    )
+
+
+def _is_partial(heuristic: Heuristic) -> bool:
+    return heuristic.samples or heuristic.least_size > 0
+
+
+def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+    def name(s: int) -> str:
+        return report.storage_name(work.trace, work.program, s)
+
+    scan = PythonScan(heuristic, options.count_accesses, name)
+    is_foreign = bool(heuristic.source)
+    if is_foreign and not is_compiling():
+        return Chooser(_asking(), scan)
+    try:
+        return Chooser(_compiled(heuristic, options.count_accesses), None, scan.no_number)
+    except CompilationError as error:
+        if _is_partial(heuristic):
+            raise HeuristicError(
+                f"{place_of(heuristic.function)}: {heuristic.name} needs a function that compiles"
+            ) from error
+        warnings.warn(
+            f"{place_of(heuristic.function)}: {heuristic.name} cannot be compiled and runs in "
+            f"Python, slowly: {_reason(error)}",
+            stacklevel=2,
+        )
+        return Chooser(_asking(), scan)
+
+
+def _reason(error: Exception) -> str:
+    """Give the telling line of a compiler's long message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Failed in", "During:", "File "))]
+    return (telling or lines or [type(error).__name__])[0]
+
+
+@functools.cache
+def _asking() -> Any:
+    return compiled.choose(choosing.make_asking_choose(), cached=True)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(heuristic: Heuristic, counts: bool) -> Any:
+    """Compile the `choose` of a heuristic, or load it."""
+    function, needs = inlineable(heuristic.function), heuristic.needs_bits
+    if heuristic.kind == "random":
+        made = choosing.make_random_choose()
+    elif _is_partial(heuristic):
+        made = choosing.make_sampling_choose(
+            function, needs, heuristic.samples, heuristic.least_size
+        )
+    elif counts:
+        made = choosing.make_plain_choose(function, needs)
+    else:
+        made = choosing.make_fast_choose(function, needs, heuristic.is_monotone)
+    return compiled.choose(made, cached=not heuristic.source)
+
+
+def _result(
+    work: Workload,
+    heuristic: Heuristic,
+    budget: Budget,
+    options: Options,
+    run: Run,
+    started: float,
+) -> RunResult:
+    is_ok = run.code == 0
+    model_ns, remat_ns = run.fact("model_ns"), run.fact("remat_ns")
+    counts = options.count_accesses
+    run_seconds = time.perf_counter() - started
+    return RunResult(
+        trace=work.trace.name,
+        trace_digest=work.trace.digest,
+        kind="online",
+        method=heuristic.name,
+        deallocation=options.deallocation,
+        mutation=options.mutation,
+        memory="counter",
+        slowdown_limit=options.slowdown_limit,
+        budget_bytes=budget.resolve(work.unlimited_peak_bytes),
+        budget_fraction=budget.fraction,
+        unlimited_peak_bytes=work.unlimited_peak_bytes,
+        seed=options.seed if heuristic.is_random else None,
+        status=STATUSES[run.code],
+        model_ns=model_ns,
+        remat_ns=remat_ns,
+        stall_ns=0,
+        search_ns=0,
+        slowdown=slowdown(model_ns, remat_ns) if is_ok else None,
+        clock=int(run.state.next_free[0]),
+        peak_bytes=int(run.state.memory["peak_bytes"][0]),
+        evictions=run.fact("evictions"),
+        pressure_evictions=run.fact("pressure_evictions"),
+        evict_sha=run.evict_sha,
+        rematerializations=run.fact("rematerializations"),
+        evaluations=run.fact("evaluations") if counts else None,
+        metadata_accesses=run.fact("metadata_accesses") if counts else None,
+        run_seconds=run_seconds,
+        base_compute_ns=base_compute_ns(work.program),
+        failed_at=None if is_ok else run.fact("instruction"),
+        message="" if is_ok else report.failure_message(work.trace, run),
+        events=report.event_columns(run) if options.event_log else None,
+        storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
+        live_at_peak=_live_at_peak(work, heuristic, options, run) if options.live_sets else None,
+        live_at_oom=report.live_set(work.trace, run)
+        if options.live_sets and run.code == OOM
+        else None,
+    )
+
+
+def _live_at_peak(
+    work: Workload, heuristic: Heuristic, options: Options, run: Run
+) -> LiveSet:
+    """Run again up to the moment of the peak, and look."""
+    peak = int(run.state.memory["peak_bytes"][0])
+    budget_bytes = int(run.state.memory["budget_bytes"][0])
+    settings = _settings(work, heuristic, budget_bytes, options)
+    again = Run(
+        work.program,
+        dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False),
+    )
+    again.finish(_chooser(work, heuristic, options))
+    live = report.live_set(work.trace, again)
+    rest = peak - live.total_bytes
+    return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)
+

@@ -1,0 +1,272 @@
+"""The State: all mutable facts of one run, as arrays that kernels write and scores read.
+
+`allocate` makes one for a Program; only the kernels change it. Scores read it through the terms
+in ``heuristics/terms.py`` and see only what has happened so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jit import Bundle
+from .program import Program
+
+# Where the data of a storage is.
+EVICTED = 0  # not in memory: never computed yet, or dropped
+RESIDENT = 1
+PINNED = 2  # in memory for good
+BANISHED = 3  # dropped for good
+
+# What a heuristic needs the engine to keep up (bits).
+NEEDS_ANCESTORS = 1  # cost of the evicted ancestors
+NEEDS_DESCENDANTS = 2  # cost of the evicted descendants
+NEEDS_CLASSES = 4  # union-find classes of evicted storages
+NEEDS_SET = 8  # the evicted neighborhood as one set, walked for each score
+NEEDS_NEXT_USE = 16  # when the trace uses the storage next: looks ahead
+NEEDS_LAST_STEP = 32  # when its counterpart of the step before was used next
+NEEDS = {
+    "ancestors": NEEDS_ANCESTORS,
+    "descendants": NEEDS_DESCENDANTS,
+    "classes": NEEDS_CLASSES,
+    "set": NEEDS_SET,
+    "next_use": NEEDS_NEXT_USE,
+    "last_step": NEEDS_LAST_STEP,
+}
+
+NEVER = np.iinfo(np.int64).min  # the last access of a storage that was never accessed
+NO_LIMIT = np.iinfo(np.int64).max
+
+RUN_FIELDS = np.dtype(
+    [
+        # asked for
+        ("remat_limit_ns", "i8"),
+        ("policy", "i8"),  # opcodes.DEALLOCATIONS
+        ("needs", "i8"),  # what the heuristic declares
+        ("upkeep", "i8"),  # what the engine keeps up: needs, or nothing where all is walked afresh
+        ("tracks_waiting", "i8"),  # banish's sets are kept
+        ("logs_events", "i8"),
+        ("in_place", "i8"),  # results may take over the bytes of operands
+        ("pause_at_bytes", "i8"),  # stop when this much is in use
+        # where the run is
+        ("instruction", "i8"),
+        ("output", "i8"),  # outputs made and pinned so far
+        ("depth", "i8"),  # frames in use
+        ("created_tensors", "i8"),
+        ("current_call", "i8"),  # the call issued last; the number of calls after the last one
+        ("is_backward", "i8"),
+        # accounts
+        ("model_ns", "i8"),
+        ("remat_ns", "i8"),
+        ("evictions", "i8"),
+        ("pressure_evictions", "i8"),
+        ("rematerializations", "i8"),
+        ("evaluations", "i8"),
+        ("metadata_accesses", "i8"),
+        ("created_storages", "i8"),  # with a size; and the bytes of them: for mean sizes
+        ("created_bytes", "i8"),
+        # pool: State.pool[0:pool_end], holes are -1
+        ("pool_end", "i8"),
+        ("pool_count", "i8"),
+        # walks, classes, random numbers
+        ("stamp", "i8"),
+        ("class_end", "i8"),
+        ("has_negative_class", "i8"),
+        # of the storage being scored: its evicted neighborhood as a set, its next use
+        ("set_ns", "i8"),
+        ("set_last_access", "i8"),
+        ("next_use_ns", "f8"),
+        ("random", "i8"),
+        # victims chosen, and the score of the first; buffers that Python empties
+        ("victims", "i8"),
+        ("score", "f8"),
+        ("failed_storage", "i8"),
+        ("recorded", "i8"),
+        ("events", "i8"),
+    ],
+    align=True,
+)
+MEMORY_FIELDS = np.dtype(
+    [("used_bytes", "i8"), ("budget_bytes", "i8"), ("peak_bytes", "i8")], align=True
+)
+# One cache line a storage: what scores read.
+STORAGE_FIELDS = np.dtype(
+    [
+        ("cost_ns", "i8"),  # of the distinct calls that made its tensors so far
+        ("size_bytes", "i8"),
+        ("last_access", "i8"),  # clock reading, or NEVER
+        ("ancestor_ns", "i8"),  # cost of its evicted ancestors: exact, or a lower bound
+        ("descendant_ns", "i8"),
+        ("class_ns", "i8"),  # cost of the classes next to it, as last looked up
+        ("evicted_neighbors", "i4"),
+        ("remat_count", "i4"),
+        ("pool_slot", "i4"),  # index into the pool, or -1
+        ("residence", "u1"),
+        ("has_ancestors", "u1"),  # whether ancestor_ns is exact
+        ("has_descendants", "u1"),
+        ("padding", "u1"),
+    ],
+    align=True,
+)
+# What holds a storage, and its place in the graph.
+HOLD_FIELDS = np.dtype(
+    [
+        ("references", "i8"),  # held by the program
+        ("locks", "i8"),  # held by running calls and pins
+        ("waiting", "i8"),  # tensors that still need it (banish)
+        ("parent_edges", "i8"),  # edges created so far
+        ("child_edges", "i8"),
+        ("class_node", "i8"),  # its node in the union-find forest, or -1
+        ("is_pinned", "u1"),
+        ("is_irreplaceable", "u1"),  # cannot be recomputed: only banish's rule frees it
+    ],
+    align=True,
+)
+CLASS_FIELDS = np.dtype(
+    [
+        ("parent", "i8"),
+        ("members", "i8"),  # at a root: evicted storages in the class
+        ("cost_ns", "i8"),  # at a root: running cost
+        ("mark", "i8"),  # the last look-up that counted the class
+    ],
+    align=True,
+)
+FRAME_FIELDS = np.dtype(
+    [
+        ("tensor", "i8"),  # wanted
+        ("next", "i8"),  # next of its undefined operands: pending[next:end]
+        ("end", "i8"),
+        ("is_remat", "i8"),
+    ],
+    align=True,
+)
+EVENT_FIELDS = np.dtype(
+    [
+        ("start_ns", "i8"),
+        ("end_ns", "i8"),
+        ("score", "f8"),
+        ("bytes", "i8"),
+        ("memory_after_bytes", "i8"),
+        ("call", "i8"),
+        ("storage", "i8"),
+        ("cause_call", "i8"),
+        ("action", "i8"),
+        ("tensor", "i8"),
+    ],
+    align=True,
+)
+RECORD_CAPACITY = 1 << 15  # evictions between two visits of Python
+EVENT_CAPACITY = 1 << 15
+
+
+class State(Bundle):
+    """All mutable facts of one run.
+
+    Notes
+    -----
+    ============== ======= ============================================================
+    run            record  one row of `RUN_FIELDS`: settings, position, accounts
+    memory         record  one row of `MEMORY_FIELDS`, written by ``memory.py`` alone
+    next_free      int64   when each stream is next free; the first is the clock
+    storages       record  `STORAGE_FIELDS`: what scores read, one row a storage
+    holds          record  `HOLD_FIELDS`: references, locks, visible edges
+    defined        uint8   by tensor
+    waiting        uint8   by tensor and source: the tensor waits for that storage (banish)
+    pool           int64   storages that may be evicted, in order of entry, with holes (-1)
+    frames         record  `FRAME_FIELDS`: the stack of calls being materialized
+    pending        int64   the stack of their undefined operands
+    victims        int64   storages that `choose` picked
+    classes        record  `CLASS_FIELDS`: union-find forest of the evicted classes
+    mark           int64   by storage: the last walk that saw it
+    up, down       int64   a walk each way: its storages from the front, its frontier from the back
+    recorded       int64   root tensors evicted since Python last looked
+    events         record  `EVENT_FIELDS`, likewise
+    ============== ======= ============================================================
+    """
+
+    run: Any
+    memory: Any
+    next_free: NDArray[np.int64]
+    storages: Any
+    holds: Any
+    defined: NDArray[np.uint8]
+    waiting: NDArray[np.uint8]
+    pool: NDArray[np.int64]
+    frames: Any
+    pending: NDArray[np.int64]
+    victims: NDArray[np.int64]
+    classes: Any
+    mark: NDArray[np.int64]
+    up: NDArray[np.int64]
+    down: NDArray[np.int64]
+    recorded: NDArray[np.int64]
+    events: Any
+
+    LAYOUT: ClassVar[dict[str, Any]] = {
+        "run": RUN_FIELDS,
+        "memory": MEMORY_FIELDS,
+        "next_free": np.int64,
+        "storages": STORAGE_FIELDS,
+        "holds": HOLD_FIELDS,
+        "defined": np.uint8,
+        "waiting": np.uint8,
+        "pool": np.int64,
+        "frames": FRAME_FIELDS,
+        "pending": np.int64,
+        "victims": np.int64,
+        "classes": CLASS_FIELDS,
+        "mark": np.int64,
+        "up": np.int64,
+        "down": np.int64,
+        "recorded": np.int64,
+        "events": EVENT_FIELDS,
+    }
+
+
+def _records(count: int, fields: np.dtype[Any]) -> Any:
+    return np.zeros(count, fields).view(np.recarray)
+
+
+def allocate(program: Program, logs_events: bool = False) -> State:
+    """Make the State of a run that has not begun.
+
+    Parameters
+    ----------
+    program : Program
+        What will be run.
+    logs_events : bool
+        Whether room for an event log is wanted.
+    """
+    count = len(program.storages) - 1
+    calls = len(program.calls)
+    waits = len(program.tensors) and int(
+        program.tensors["first_wait"][-1]
+        + program.calls["end_source"][-1]
+        - program.calls["first_source"][-1]
+    )
+    state = State(
+        run=_records(1, RUN_FIELDS),
+        memory=_records(1, MEMORY_FIELDS),
+        next_free=np.ones(3, np.int64),
+        storages=_records(count, STORAGE_FIELDS),
+        holds=_records(count, HOLD_FIELDS),
+        defined=np.zeros(len(program.tensors), np.uint8),
+        waiting=np.zeros(waits, np.uint8),
+        pool=np.zeros(2 * count + 64, np.int64),
+        frames=_records(calls + 2, FRAME_FIELDS),
+        pending=np.zeros(len(program.parents) + 1, np.int64),
+        victims=np.zeros(count + 1, np.int64),
+        classes=_records(4 * count + 64, CLASS_FIELDS),
+        mark=np.zeros(count, np.int64),
+        up=np.zeros(count + 1, np.int64),
+        down=np.zeros(count + 1, np.int64),
+        recorded=np.zeros(RECORD_CAPACITY + count, np.int64),
+        events=_records(EVENT_CAPACITY + 2 * count if logs_events else 1, EVENT_FIELDS),
+    )
+    state.storages["size_bytes"] = program.storages["size_bytes"][:-1]
+    state.storages["last_access"] = NEVER
+    state.storages["pool_slot"] = -1
+    state.holds["class_node"] = -1
+    return state
