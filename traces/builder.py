@@ -85,7 +85,7 @@ class TraceBuilder:
         """Bind a name to a tensor that no call makes (a weight, an input) of 0..2^53 bytes."""
         tables = self._tables
         if size_bytes.__class__ is not int or not 0 <= size_bytes <= MAX_VALUE:
-            size_bytes = self._count(size_bytes, "MEMORY", f"CONSTANT {show(name)}", line)
+            size_bytes = self._count(size_bytes, f"CONSTANT {show(name)}: size", line)
         bound = self._bind(name, "CONSTANT", line)
         tables.instructions.extend((CONSTANT, bound, tables.n_constants, line))
         tables.constants.extend((size_bytes,))
@@ -130,7 +130,7 @@ class TraceBuilder:
         tables, n_args, n_results = self._tables, len(args), len(results)
         self._use_args(operator, args, n_results, line)
         if time_ns.__class__ is not int or not 0 <= time_ns <= MAX_VALUE:
-            time_ns = self._count(time_ns, "TIME", _instruction(operator, n_results), line)
+            time_ns = self._count(time_ns, f"{_instruction(operator, n_results)}: TIME", line)
         if workspace_bytes or phase or tags or forward != -1:
             labels = {"phase": phase, "tags": tags, "forward call": forward}
             self._check_labels(operator, workspace_bytes, labels, line)
@@ -160,14 +160,14 @@ class TraceBuilder:
 
     def copy(self, dst: str, src: str, line: int = 0) -> None:
         """Bind another name to the tensor of a live one."""
-        source = self._use(src, "SRC", "COPY", line)
-        bound = self._bind(dst, "DST", line)
+        source = self._use(src, "COPY: SRC", line)
+        bound = self._bind(dst, "COPY: DST", line)
         self._tables.instructions.extend((COPY, bound, source, line))
 
     def copy_from(self, dst: str, src: str, line: int = 0) -> None:
         """Let a live name mean the tensor of another live one."""
-        target = self._use(dst, "DST", "COPY_FROM", line)
-        source = self._use(src, "SRC", "COPY_FROM", line)
+        target = self._use(dst, "COPY_FROM: DST", line)
+        source = self._use(src, "COPY_FROM: SRC", line)
         self._tables.instructions.extend((COPY_FROM, target, source, line))
 
     def release(self, name: str, line: int = 0) -> None:
@@ -212,7 +212,7 @@ class TraceBuilder:
             ids = [-1]
         if ids and min(ids) < 0:
             for name in args:
-                self._use(name, "argument", _instruction(operator, n_results), line)
+                self._use(name, f"{_instruction(operator, n_results)}: argument", line)
         self._tables.args.extend(ids)
 
     def _bind_results(
@@ -222,14 +222,15 @@ class TraceBuilder:
         for position, (name, size_bytes, alias) in enumerate(results):
             if alias != -1:
                 if not -position - 2 < alias < n_args:
-                    rule = f"neither -1 nor an index into its {n_args} ARGS"
-                    what = f"RESULT {show(name)} of CALL {show(operator)}"
-                    self._fail(line, f"ALIAS {show(alias)} of {what}: {rule}")
+                    what = f"CALL {show(operator)}: ALIAS {show(alias)} of {show(name)}"
+                    self._fail(line, f"{what} is neither -1 nor an index into {n_args} ARGS")
                 size_bytes = 0
             elif size_bytes.__class__ is not int or not 0 <= size_bytes <= MAX_VALUE:
-                what = f"RESULT {show(name)} of CALL {show(operator)}"
-                size_bytes = self._count(size_bytes, "MEMORY", what, line)
-            bound = self._bind(name, "RESULT", line)
+                what = f"CALL {show(operator)}: size of {show(name)},"
+                size_bytes = self._count(size_bytes, what, line)
+            if name in self._names or name.__class__ is not str:
+                self._refuse_binding(name, f"CALL {show(operator)}: RESULT", line)
+            self._names[name] = bound = len(self._names)
             self._tables.results.extend((bound, size_bytes, alias))
 
     def _bind(self, name: str, role: str, line: int) -> int:
@@ -247,10 +248,10 @@ class TraceBuilder:
         seen: set[int] = set()
         for position in mutates:
             if not 0 <= position < n_args:
-                rule = f"not an index into its {n_args} ARGS"
-                self._fail(line, f"MUTATE {show(position)} of {what}: {rule}")
+                rule = f"is not an index into {n_args} ARGS"
+                self._fail(line, f"{what}: mutated operand {show(position)} {rule}")
             if position in seen:
-                self._fail(line, f"MUTATE {show(position)} of {what}: listed twice")
+                self._fail(line, f"{what}: mutated operand {show(position)} is listed twice")
             seen.add(position)
         self._tables.mutates.extend(mutates)
 
@@ -259,31 +260,31 @@ class TraceBuilder:
     ) -> None:
         """Check what few traces know about a call."""
         what = f"CALL {show(operator)}"
-        self._count(workspace_bytes, "workspace", what, line)
+        self._count(workspace_bytes, f"{what}: workspace", line)
         allowed = (range(len(PHASES)), range(ALL_TAGS + 1), range(-1, self._tables.n_calls))
         for (role, value), values in zip(labels.items(), allowed, strict=True):
             if value not in values:
-                rule = f"not in {values.start}..{values.stop - 1}"
-                self._fail(line, f"{role} {show(value)} of {what}: {rule}")
+                rule = f"is not in {values.start}..{values.stop - 1}"
+                self._fail(line, f"{what}: {role} {show(value)} {rule}")
 
-    def _use(self, name: str, role: str, what: str, line: int) -> int:
+    def _use(self, name: str, role: str, line: int) -> int:
         """Give the id of a live name."""
         found = self._names.get(name)
         if found is None:
-            self._fail(line, f"{role} {show(name)} of {what}: not defined")
+            self._fail(line, f"{role} {show(name)} is not defined")
         if found < 0:
             where = self._line_of_release(~found)
-            self._fail(line, f"{role} {show(name)} of {what}: released{where}")
+            self._fail(line, f"{role} {show(name)} has no live reference (released{where})")
         return found
 
-    def _count(self, value: Any, role: str, what: str, line: int) -> int:
+    def _count(self, value: Any, role: str, line: int) -> int:
         """Give a size or a time as an int in 0..2^53, of whatever integer type it is."""
         try:
             count = index(value)
         except TypeError:
             count = -1
         if not 0 <= count <= MAX_VALUE:
-            self._fail(line, f"{role} {show(value)} of {what}: not an integer from 0 to 2^53")
+            self._fail(line, f"{role} {show(value)} is not an integer from 0 to 2^53")
         return count
 
     def _pack(self) -> None:
@@ -296,10 +297,10 @@ class TraceBuilder:
     def _refuse_binding(self, name: object, role: str, line: int) -> NoReturn:
         """Say where a name was bound before."""
         if not isinstance(name, str):
-            self._fail(line, f"{role} {show(name)}: a name is a string")
+            self._fail(line, f"{role} {show(name)} is no string, and a name is one")
         found = self._names[name]
         where = self._line_of_binding(found if found >= 0 else ~found)
-        self._fail(line, f"{role} {show(name)}: bound already{where}, and a name is bound once")
+        self._fail(line, f"{role} {show(name)} is bound already{where}, and a name is bound once")
 
     def _line_of_release(self, name_id: int) -> str:
         """Say where a name was released."""

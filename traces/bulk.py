@@ -206,21 +206,22 @@ class _Batch:
         events, tables = self.events, self.tables
         phases, tags = _integers(events.phases), _integers(events.tags)
         forwards = _integers(events.forwards)
+        times, workspaces = _amounts(events.times_ns), _amounts(events.workspace_bytes)
         _require(((phases >= 0) & (phases < len(PHASES))).all())
         _require(((tags >= 0) & (tags < 2 ** len(TAGS))).all())
         _require(((forwards >= -1) & (forwards < self.rows[self.at[CALL], columns.FIRST])).all())
-        for operator in dict.fromkeys(events.operators):
+        for operator in dict.fromkeys(events.operators):  # nothing is refused from here on
             tables.operators.setdefault(operator, len(tables.operators))
         for module in dict.fromkeys(events.modules):
             tables.modules.setdefault(module, len(tables.modules) - 1)
+        operators = list(map(tables.operators.__getitem__, events.operators))
+        modules = list(map(tables.modules.__getitem__, events.modules))
         rows = np.empty((len(phases), columns.N_MUTATES + 1), dtype=np.int64)
-        rows[:, columns.OPERATOR] = _integers(
-            list(map(tables.operators.__getitem__, events.operators))
-        )
-        rows[:, columns.TIME] = _amounts(events.times_ns)
-        rows[:, columns.WORKSPACE] = _amounts(events.workspace_bytes)
+        rows[:, columns.OPERATOR] = _integers(operators)
+        rows[:, columns.TIME] = times
+        rows[:, columns.WORKSPACE] = workspaces
+        rows[:, columns.MODULE] = _integers(modules)
         rows[:, columns.PHASE] = phases
-        rows[:, columns.MODULE] = _integers(list(map(tables.modules.__getitem__, events.modules)))
         rows[:, columns.FORWARD] = forwards
         rows[:, columns.TAGS] = tags
         rows[:, columns.CALL_LINE] = events.lines[self.at[CALL]]

@@ -170,7 +170,9 @@ def _read_file(path: str) -> bytes:
         raise TraceError("a folder; name the logs in it", where) from None
     except FileNotFoundError:
         raise TraceError("no such file", where) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise TraceError(f"it cannot be read ({error.strerror})", where) from None
+    except ValueError as error:
         raise TraceError(f"it cannot be read ({error})", where) from None
 
 

@@ -28,9 +28,10 @@ def show(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, int | float):
         return repr(value)
-    if isinstance(value, dict):
-        return "an object"
-    return "an array" if isinstance(value, list) else f"a {type(value).__name__}"
+    if isinstance(value, dict | list):
+        text = ascii(value)
+        return text if len(text) <= MAX_SHOWN else f"{text[:40]}..."
+    return f"a {type(value).__name__}"
 
 
 def place(path: str, line: int = 0) -> str:

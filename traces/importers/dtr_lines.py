@@ -134,6 +134,7 @@ KINDS: dict[str, type[Line]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (Annotate, Constant, Memory, Alias, Call, Mutate, Copy, CopyFrom, Release)
 }
+ABOUT_A_TENSOR = ("MEMORY", "ALIAS", "RELEASE")
 Numbered = tuple[int, Instruction]
 
 _decoder = msgspec.json.Decoder(Instruction, strict=False)
@@ -207,24 +208,27 @@ def _explain(line: bytes, where: str, is_cut: bool, error: Exception) -> NoRetur
     try:
         values = msgspec.json.decode(line)
     except _FAILURES as failure:
-        hint = "; the file ends here without a line end, it may be cut off" if is_cut else ""
+        is_cut = is_cut and "truncated" in str(failure)
+        hint = "; the file ends in the middle of it, it may be cut off" if is_cut else ""
         raise TraceError(f"not JSON ({reason(failure)}){hint}", where) from None
     if not isinstance(values, dict):
-        raise TraceError(f"not an instruction: {show(values)} and no JSON object", where)
+        raise TraceError(f"not an instruction: {show(values)} is no JSON object", where)
     given = values.get("INSTRUCTION")
     if "INSTRUCTION" not in values:
         raise TraceError("not an instruction: no INSTRUCTION", where)
     if not isinstance(given, str) or given not in KINDS:
         raise TraceError(f"unknown instruction {show(given)}; known: {', '.join(KINDS)}", where)
-    name = values.get("NAME")
-    what = f"{given} {show(name)}" if isinstance(name, str) else given
+    what = given
+    if isinstance(values.get("NAME"), str):
+        what += f"{' of' if given in ABOUT_A_TENSOR else ''} {show(values['NAME'])}"
     for field in msgspec.structs.fields(KINDS[given]):
         key = field.encode_name
         if key not in values:
             if field.required:
                 raise TraceError(f"{what}: no {key}", where)
         elif not _fits(values[key], field.type):
-            raise TraceError(f"{key} {show(values[key])} of {what}: {RULES[field.type]}", where)
+            said = show(values[key]) if key == given else f"{key} {show(values[key])}"
+            raise TraceError(f"{what}: {said} is {RULES[field.type]}", where)
     raise TraceError(f"not an instruction ({reason(error)})", where)
 
 

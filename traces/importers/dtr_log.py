@@ -63,6 +63,7 @@ def read(data: bytes, name: str, source: str) -> Trace:
     refuses on, lines are taken one by one: that names the line at fault, if there is one.
     """
     begin, line, start = find_start(data)
+    warm_up_lines = max(line - 2, 0)
     estimated = start is not None and start.rematsim_times == "estimated"
     builder = TraceBuilder(name, source, times_estimated=estimated)
     rest: list[Instruction] = []  # of the block before: a call whose results are not complete
@@ -81,7 +82,13 @@ def read(data: bytes, name: str, source: str) -> Trace:
         begin, line, rest = end, line + n_lines, records[n_complete:]
     numbered = zip(range(line - len(rest), line), rest, strict=True)
     lines = chain(numbered, decode_one_by_one(data[begin:], line, source))
-    _OneByOne(lines, builder, source).read()
+    try:
+        _OneByOne(lines, builder, source).read()
+    except TraceError as error:
+        if warm_up_lines and str(error).endswith("is not defined"):
+            hint = "what stands before the first START is warm-up, and skipped"
+            raise TraceError(f"{error}; {hint}") from None
+        raise
     return builder.build()
 
 
@@ -155,7 +162,7 @@ class _OneByOne:
         """Say which line should follow a call or a constant."""
         if found is None:
             self._fail(line, f"{maker}: the log ends before {wanted}; it may be cut off")
-        self._fail(line, f"{_kind(found)}: {wanted} is expected here, after {maker}")
+        self._fail(line, f"{_kind(found)}, where {wanted} is expected: it follows {maker}")
 
     def _fail(self, line: int, message: str) -> NoReturn:
         """Reject the log."""
