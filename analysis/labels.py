@@ -18,6 +18,9 @@ TITLE_SIZE, NOTE_SIZE, LABEL_SIZE, TICK_SIZE, LEGEND_SIZE = 8.0, 6.5, 8.0, 7.0, 
 
 TITLE_LINES = 3
 
+# A screen rounds the width of each letter to whole pixels, mostly up.
+HINTING = 1.08
+
 
 def wrap(text: str, width: float, size: float, lines: int = TITLE_LINES) -> str:
     """Break a name into lines at most `width` inches wide; leave out its middle where too many."""
@@ -42,12 +45,9 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-@cache
 def text_width(text: str, size: float) -> float:
     """Width of one line of text, in inches."""
-    font = FontProperties(size=size)
-    width, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
+    return sum(_letter_width(letter) for letter in text) * size
 
 
 def bytes_text(count: float) -> str:
@@ -89,3 +89,12 @@ def _broken(text: str, width: float, size: float) -> list[str]:
         lines.append(text[:fits].strip())
         text = text[fits:]
     return lines or [""]
+
+
+@cache
+def _letter_width(letter: str) -> float:
+    """Width of one letter in inches, at a size of one point."""
+    sample = 100.0
+    font = FontProperties(size=sample)
+    width, _, _ = TextToPath().get_text_width_height_descent(letter * 10, font, ismath=False)
+    return float(width) / 10 / sample / 72 * HINTING

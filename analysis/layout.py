@@ -31,7 +31,7 @@ from .labels import (
 FULL_WIDTH = 6.9
 WIDTHS = {1: 3.5, 2: 5.0}
 PLOT_HEIGHTS = {1: 2.0, 2: 1.75}
-LEFT, BETWEEN, OUTER, GAP = 0.62, 0.42, 0.06, 0.07
+LEFT, BETWEEN, RIGHT, OUTER, GAP = 0.62, 0.42, 0.16, 0.06, 0.07
 TITLE_LINE, NOTE_LINE, TICK_LINE = 0.135, 0.115, 0.16
 HANDLE, DESCENT = 0.3, 0.03
 RAIL_ROW, DENSE_RAIL_ROW = 0.08, 0.066
@@ -80,7 +80,7 @@ class Sheet:
         """Make the figure with its panels still empty, row by row."""
         columns = self.columns or column_count(len(self.titles))
         width = WIDTHS.get(columns, FULL_WIDTH)
-        panel_width = (width - LEFT - 2 * OUTER - BETWEEN * (columns - 1)) / columns
+        panel_width = (width - LEFT - RIGHT - BETWEEN * (columns - 1)) / columns
         rows = [
             self._row(start, columns, panel_width) for start in range(0, len(self.titles), columns)
         ]
@@ -121,7 +121,7 @@ class Sheet:
     def _label(self, figure: Figure, bottom: float) -> None:
         """Write the labels that all panels share."""
         width, height = figure.get_size_inches()
-        center, middle = (LEFT + width - OUTER) / 2, (bottom + height) / 2
+        center, middle = (LEFT + width - RIGHT) / 2, (bottom + height) / 2
         write(figure, (center, bottom - TITLE_LINE), self.x_label, va="bottom")
         write(figure, (OUTER + 0.07, middle), self.y_label, rotation=90, va="center")
 

@@ -17,6 +17,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from .labels import NOTE_SIZE, bytes_text, literal, shorten
 from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
@@ -230,22 +231,20 @@ def _mark_entries(points: pd.DataFrame) -> list[Artist]:
 
 def _scale_values(places: Sequence[Panel], shown: Sequence[PanelOfLines], axis: Quantity) -> None:
     """Give vertical axes the smallest common range, or each its own where they differ much."""
-    ranges = [_value_range(panel.points, axis) for panel in shown]
-    spans = [high - low for low, high in ranges if high > low * LEAST_RATIO]
+    values = [_values(panel.points, axis) for panel in shown]
+    spans = [own.max() - own.min() for own in values if own.max() > own.min() * LEAST_RATIO]
     if spans and (axis.is_log or max(spans) <= MOST_SHARED * min(spans)):
-        ranges = [(min(low for low, _ in ranges), max(high for _, high in ranges))] * len(ranges)
-    for place, (low, high) in zip(places, ranges, strict=True):
-        if axis.is_log or high > LOG_FROM:
-            log_axis(place.axes.yaxis, low, high)
+        values = [np.concatenate(values)] * len(values)
+    for place, own in zip(places, values, strict=True):
+        if axis.is_log or own.max() > LOG_FROM:
+            log_axis(place.axes.yaxis, own)
         else:
-            plain_axis(place.axes, low, high)
+            plain_axis(place.axes, own.min(), max(own.max(), own.min() * LEAST_RATIO))
 
 
-def _value_range(points: pd.DataFrame, axis: Quantity) -> tuple[float, float]:
-    """Lowest and highest value in a panel, at least a sliver apart."""
-    values = pd.concat([points["median"], points["low"], points["high"]]).dropna()
-    floor = 1.0 if axis.floor is None else axis.floor
-    if values.empty:
-        return floor, floor * LEAST_RATIO
-    low = float(values.min()) if axis.floor is None else min(axis.floor, float(values.min()))
-    return low, max(float(values.max()), low * LEAST_RATIO)
+def _values(points: pd.DataFrame, axis: Quantity) -> NDArray[np.float64]:
+    """All values that a panel has to show, and the floor of the axis."""
+    floor = [] if axis.floor is None else [axis.floor]
+    values = np.concatenate([points["median"], points["low"], points["high"], floor])
+    values = values[~np.isnan(values)]
+    return values if values.size else np.ones(1)

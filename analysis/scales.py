@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
+from numpy.typing import NDArray
 
 from .labels import TICK_SIZE, count_text, number_texts, text_width
 
@@ -95,25 +96,39 @@ def plain_axis(axes: Axes, low: float, high: float) -> None:
     number_axis(axes.yaxis, round_ticks(low - margin, high + margin, 5))
 
 
-def log_axis(axis: Axis, low: float, high: float, ticks: Sequence[float] = ()) -> None:
+def log_axis(axis: Axis, values: NDArray[np.float64], ticks: Sequence[float] = ()) -> None:
     """Make an axis logarithmic, with plain numbers at `ticks`, or at round values.
 
-    If `low` is 0, the axis has a 0 at its lower end, under a 1.
+    Parameters
+    ----------
+    axis : Axis
+        Horizontal or vertical.
+    values : ndarray
+        What it has to show, none below 0; if a 0 is among them, the axis begins with a short
+        linear part.
+    ticks : sequence of float, optional
+        Where to put numbers; by default at round values.
     """
-    lowest = max(low, 1.0)
-    high = max(high, lowest * 2)
-    margin = (high / lowest) ** 0.05
-    ends = (lowest / margin if low > 0 else -0.2), high * margin
-    scale = "log" if low > 0 else "symlog"
-    options = {} if low > 0 else {"linthresh": 1.0, "linscale": 0.5}
+    positive = values[values > 0]
+    low, high = (positive.min(), positive.max()) if positive.size else (1.0, 1.0)
+    high = max(high, low * 2)
+    margin = (high / low) ** 0.05
+    ends, scale, options = (low / margin, high * margin), "log", {}
+    shown = [tick for tick in ticks or _log_ticks(low, high) if ends[0] <= tick <= ends[1]]
+    if (values == 0).any():
+        start = 10.0 ** math.floor(math.log10(low))
+        ends, scale, options = (
+            (-start / 5, ends[1]),
+            "symlog",
+            {"linthresh": start, "linscale": 0.4},
+        )
+        shown = [0.0, *[tick for tick in shown if tick > start]]
     if isinstance(axis, XAxis):
         axis.axes.set_xscale(scale, **options)
         axis.axes.set_xlim(*ends)
     else:
         axis.axes.set_yscale(scale, **options)
         axis.axes.set_ylim(*ends)
-    shown = [tick for tick in ticks or _log_ticks(lowest, high) if ends[0] <= tick <= ends[1]]
-    shown = shown if low > 0 else [0.0, *shown]
     axis.set_major_locator(FixedLocator(shown))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FixedFormatter([count_text(tick) for tick in shown]))

@@ -222,7 +222,9 @@ def _refuse(
         return
     row = int(wrong.to_numpy().argmax())
     place = f"{where}:{row + 2}" if where.endswith(".csv") else f"{where}, row {row + 1}"
-    raise InputError(f"{place}: {column} ({table[column].iloc[row]!r}) {rule}")
+    value = table[column].iloc[row]
+    value = value.item() if isinstance(value, np.generic) else value
+    raise InputError(f"{place}: {column} ({value!r}) {rule}")
 
 
 def _distinct_traces(table: pd.DataFrame) -> pd.DataFrame:

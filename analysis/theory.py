@@ -18,13 +18,13 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..opcodes import ACTIONS
 from .labels import literal
 from .layout import FRAME_COLOR, GRID_COLOR, Sheet
 from .scales import log_axis
 from .style import DASHES, line_styles
 from .summaries import line_order
 from .tables import require_columns
+from .timelines import call_begins
 
 ABSENT, FORWARD, BACKWARD = 0, 1, 2
 RESIDENT_COLORS = ("#FFFFFF", "#0072B2", "#E69F00")
@@ -75,8 +75,8 @@ def operations_figure(
         axes.add_line(line)
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in lines])
     ticks = sizes.tolist() if len(sizes) <= MOST_SIZES_AS_TICKS else []
-    log_axis(axes.xaxis, float(sizes[0]), float(sizes[-1]), ticks)
-    log_axis(axes.yaxis, float(np.nanmin(values)), float(np.nanmax(values)))
+    log_axis(axes.xaxis, sizes, ticks)
+    log_axis(axes.yaxis, values[~np.isnan(values)])
     axes.grid(color=GRID_COLOR, linewidth=0.5)
     return figure
 
@@ -133,15 +133,10 @@ def residency(run: RunResult) -> NDArray[np.int8]:
     """
     if run.events is None or run.storages is None:
         raise InputError("run: no event log in it; run again with one")
-    actions = np.asarray(run.events["action"])
-    calls = np.asarray(run.events["call"])
-    storages = np.asarray(run.events["storage"])
-    after = np.asarray(run.events["memory_after_bytes"])
-    change = np.diff(after, prepend=0)
-    runs_call = np.isin(actions, [ACTIONS.index("compute"), ACTIONS.index("recompute")])
-    runs_call &= calls >= 0
-    begins = runs_call & ((np.diff(calls, prepend=-1) != 0) | ~np.append(False, runs_call[:-1]))
+    begins = call_begins(run.events)
     operation = np.cumsum(begins) - 1
+    storages = np.asarray(run.events["storage"])
+    change = np.diff(np.asarray(run.events["memory_after_bytes"]), prepend=0)
     categories = np.asarray(run.storages["category"], dtype=object)
     value = np.where(categories == "backward", BACKWARD, FORWARD).astype(np.int8)
     raster = np.zeros((len(categories), int(begins.sum())), dtype=np.int8)

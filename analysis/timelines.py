@@ -157,6 +157,16 @@ def memory_by_category(
     return times[kept], {category: layer[kept] for category, layer in layers.items()}
 
 
+def call_begins(events: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Mark the first row of each call that is computed or recomputed; constants are no calls."""
+    kinds = [ACTIONS.index("compute"), ACTIONS.index("recompute")]
+    calls, starts = np.asarray(events["call"]), np.asarray(events["start_ns"])
+    runs: NDArray[np.bool_] = np.isin(events["action"], kinds) & (calls >= 0)
+    is_other = (np.diff(calls, prepend=-1) != 0) | (np.diff(starts, prepend=-1) != 0)
+    begins: NDArray[np.bool_] = runs & (is_other | ~np.append(False, runs[:-1]))
+    return begins
+
+
 def _extremes(times: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Pick the rows that matter: in each part of the time, the highest, lowest and last value."""
     if len(times) <= 3 * MEMORY_BINS:
@@ -210,12 +220,9 @@ def _draw_budget(axes: Axes, run: RunResult) -> None:
 def _starts(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
     """When each event of one kind begins; the results of one call are one event."""
     chosen = np.asarray(events["action"]) == ACTIONS.index(action)
-    starts: NDArray[np.float64] = np.asarray(events["start_ns"], dtype=np.float64)[chosen]
     if action == "recompute":
-        calls = np.asarray(events["call"])[chosen]
-        rows = np.flatnonzero(chosen)
-        is_next = (np.diff(rows, prepend=-2) == 1) & (np.diff(calls, prepend=-1) == 0)
-        starts = starts[~is_next]
+        chosen &= call_begins(events)
+    starts: NDArray[np.float64] = np.asarray(events["start_ns"], dtype=np.float64)[chosen]
     return starts
 
 

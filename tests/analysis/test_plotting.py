@@ -1,0 +1,69 @@
+"""From a file to figures: what is drawn, and under which names."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from rematsim.analysis.plotting import drawable_kinds, plot
+from rematsim.errors import InputError, UnknownNameError
+
+
+@pytest.fixture
+def source(table, tmp_path):
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    return tmp_path / "runs.csv"
+
+
+def names(paths):
+    return [path.name for path in paths]
+
+
+def test_all_that_can_be_drawn_is_drawn_beside_the_file(source):
+    paths = plot(source)
+    assert names(paths) == ["runs-overhead.png", "runs-lowest.png"]
+    assert all(path.parent == source.parent and path.stat().st_size for path in paths)
+
+
+def test_a_file_gets_the_main_figure_a_folder_all(source, tmp_path):
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    assert names(plot(source, out=tmp_path / "x.svg")) == ["x.svg"]
+    assert names(plot(source, out=folder)) == ["runs-overhead.png", "runs-lowest.png"]
+    assert names(plot(source, "lowest", tmp_path / "y.pdf", trace=["resnet9"])) == ["y.pdf"]
+
+
+def test_kinds_are_found_by_what_the_table_holds(table, rows):
+    assert drawable_kinds(table) == ["overhead", "lowest"]
+    more = [
+        rows("resnet9", "h_abl_eq", {0.5: 1.1}),
+        rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7),
+    ]
+    kinds = drawable_kinds(pd.concat([table, *more]))
+    assert kinds == ["overhead", "lowest", "ablation", "deallocation", "accesses"]
+
+
+def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
+    table = pd.concat([rows(f"net{number}", "h_DTR", {0.5: 1.1}) for number in range(13)])
+    table.to_csv(tmp_path / "many.csv", index=False)
+    paths = plot(tmp_path / "many.csv", "overhead", tmp_path / "x.png")
+    assert names(paths) == ["x-1.png", "x-2.png"]
+
+
+def test_a_run_gives_its_memory(run, tmp_path):
+    run().save(tmp_path / "tiny.run")
+    assert names(plot(tmp_path / "tiny.run")) == ["tiny-memory.png"]
+
+
+def test_what_cannot_be_drawn_is_refused(source, tmp_path):
+    with pytest.raises(UnknownNameError, match="unknown kind of plot 'pie'; known: overhead"):
+        plot(source, "pie")
+    with pytest.raises(InputError, match="needs a .run file"):
+        plot(source, "memory")
+    with pytest.raises(InputError, match="no run of an ablation"):
+        plot(source, "ablation")
+    with pytest.raises(InputError, match="no run with method 'h_MSPS'"):
+        plot(source, method="h_MSPS")
+    with pytest.raises(InputError, match="no column 'colour'"):
+        plot(source, colour="red")
+    with pytest.raises(UnknownNameError, match="unknown kind of figure"):
+        plot(source, out=tmp_path / "x.jpeg")
