@@ -6,6 +6,8 @@ Each is compiled, or loaded from the disk cache, when it is first asked for.
 from __future__ import annotations
 
 import functools
+import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +32,15 @@ def run() -> Callable[[Program, State, Any], int]:
     )
 
 
-def choose(function: choosing.Choose, *, cached: bool) -> Any:
-    """Compile a `choose` that the engine can call by pointer."""
+def choose(function: choosing.Choose, name: str, *, cached: bool) -> Any:
+    """Compile a `choose` that the engine can call by pointer.
+
+    The name tells it from others of the same factory: the linker knows functions by their names
+    alone, and two loaded from the disk cache under one name would be one function.
+    """
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    function.__name__ = f"choose_{re.sub(r'[^A-Za-z0-9]', '_', name)}_{digest}"
+    function.__qualname__ = function.__name__
     return entry(function, _choose_signature(), cached=cached)
 
 

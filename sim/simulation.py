@@ -192,7 +192,7 @@ def _reason(error: Exception) -> str:
 
 @functools.cache
 def _asking() -> Any:
-    return compiled.choose(choosing.make_asking_choose(), cached=True)
+    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)
@@ -209,7 +209,8 @@ def _compiled(heuristic: Heuristic, counts: bool) -> Any:
         made = choosing.make_plain_choose(function, needs)
     else:
         made = choosing.make_fast_choose(function, needs, heuristic.is_monotone)
-    return compiled.choose(made, cached=not heuristic.source)
+    name = f"{heuristic.name}_{'counting' if counts else 'fast'}_{heuristic.source[:16]}"
+    return compiled.choose(made, name, cached=not heuristic.source)
 
 
 def _result(

@@ -62,7 +62,7 @@ def workload(trace: Trace, mutation: str = "copy", *, cached: bool = True) -> Wo
 
 @functools.cache
 def _no_choice() -> Chooser:
-    return Chooser(compiled.choose(make_asking_choose(), cached=True))
+    return Chooser(compiled.choose(make_asking_choose(), "never", cached=True))
 
 
 def unlimited_peak_bytes(program: Program, mutation: str) -> int:
