@@ -22,9 +22,9 @@ from .summaries import line_order, lowest_budgets, lowest_text, trace_order
 CELL_WIDTH, CELL_HEIGHT, HEAD_LINE, WIDEST_NAME = 0.72, 0.3, 0.12, 2.2
 
 EXPLANATION = (
-    "The lowest budget survived, as a fraction of the unlimited peak, and the slowdown there. a/b: "
-    "a is survived, but every tried budget only from b on (-: not even the largest)."
+    "The lowest budget survived, as a fraction of the unlimited peak, and the slowdown there."
 )
+GAPS = "a/b: a is survived, but every tried budget only from b on (-: not even the largest)."
 
 
 def lowest_budget_figure(table: pd.DataFrame) -> Figure:
@@ -45,7 +45,9 @@ def lowest_budget_figure(table: pd.DataFrame) -> Figure:
         OUTER + GAP + max(text_width(row, TICK_SIZE) for name in names for row in name.split("\n"))
     )
     width = left + max(len(lines) * CELL_WIDTH, 2.6) + OUTER
-    note = wrap(EXPLANATION, width - 2 * OUTER, NOTE_SIZE, lines=9)
+    has_gaps = lowest["lowest_fraction"].ne(lowest["safe_fraction"]) & lowest["slowdown"].notna()
+    text = f"{EXPLANATION} {GAPS}" if has_gaps.any() else EXPLANATION
+    note = wrap(text, width - 2 * OUTER, NOTE_SIZE, lines=9)
     bottom = OUTER + NOTE_LINE * (note.count("\n") + 1) + GAP
     body = len(traces) * CELL_HEIGHT
     head = HEAD_LINE * max(name.count("\n") + 1 for name in heads) + 2 * GAP

@@ -72,40 +72,42 @@ EVENTS = [
 ]
 
 
+ROW: dict[str, Any] = {
+    "trace": "tiny",
+    "trace_digest": "d" * 64,
+    "kind": "online",
+    "method": "h_DTR",
+    "deallocation": "eager",
+    "mutation": "copy",
+    "memory": "counter",
+    "slowdown_limit": 2.0,
+    "budget_bytes": 95,
+    "budget_fraction": None,
+    "unlimited_peak_bytes": 100,
+    "seed": None,
+    "status": "ok",
+    "model_ns": 9,
+    "remat_ns": 10,
+    "stall_ns": 0,
+    "search_ns": 0,
+    "slowdown": 19 / 9,
+    "clock": 20,
+    "peak_bytes": 90,
+    "evictions": 2,
+    "pressure_evictions": 1,
+    "evict_sha": "0" * 16,
+    "rematerializations": 2,
+    "evaluations": None,
+    "metadata_accesses": None,
+    "run_seconds": 0.1,
+    "base_compute_ns": 9,
+    "failed_at": None,
+    "message": "",
+}
+
+
 def make_run(**columns: Any) -> RunResult:
     """A run of three storages whose event log is short enough to follow by eye."""
-    row: dict[str, Any] = {
-        "trace": "tiny",
-        "trace_digest": "d" * 64,
-        "kind": "online",
-        "method": "h_DTR",
-        "deallocation": "eager",
-        "mutation": "copy",
-        "memory": "counter",
-        "slowdown_limit": 2.0,
-        "budget_bytes": 95,
-        "budget_fraction": None,
-        "unlimited_peak_bytes": 100,
-        "seed": None,
-        "status": "ok",
-        "model_ns": 9,
-        "remat_ns": 10,
-        "stall_ns": 0,
-        "search_ns": 0,
-        "slowdown": 19 / 9,
-        "clock": 20,
-        "peak_bytes": 90,
-        "evictions": 2,
-        "pressure_evictions": 1,
-        "evict_sha": "0" * 16,
-        "rematerializations": 2,
-        "evaluations": None,
-        "metadata_accesses": None,
-        "run_seconds": 0.1,
-        "base_compute_ns": 9,
-        "failed_at": None,
-        "message": "",
-    }
     start, end, action, call, storage, size, after = zip(*EVENTS, strict=True)
     nothing = np.full(len(EVENTS), -1)
     events = {
@@ -131,7 +133,7 @@ def make_run(**columns: Any) -> RunResult:
         "module": np.array(["", "", ""]),
         "operator": np.array(["", "f", "b"]),
     }
-    return RunResult(**(row | {"events": events, "storages": storages} | columns))
+    return RunResult(**(ROW | {"events": events, "storages": storages} | columns))
 
 
 @pytest.fixture
