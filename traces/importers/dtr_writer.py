@@ -47,7 +47,7 @@ def write_log(trace: Trace, path: str | os.PathLike[str]) -> None:
     refuse_inexpressible(trace)
     path = os.fspath(path)
     with _open(path) as raw, _packed(raw, path) as file:
-        for chunk in _chunks(log_lines(trace)):
+        for chunk in encoded(trace):
             file.write(chunk)
 
 
@@ -73,8 +73,15 @@ def _refuse(trace: Trace, call: int, why: str) -> None:
     raise TraceError(f"call {call} ({operator}) cannot be written as a DTR log: {why}", where)
 
 
+def encoded(trace: Trace) -> Iterator[bytes]:
+    """Give a log as bytes, many lines at a time; the trace is one that the format can express."""
+    encoder, lines = msgspec.json.Encoder(), log_lines(trace)
+    while batch := list(islice(lines, LINES_PER_WRITE)):
+        yield encoder.encode_lines(batch)
+
+
 def log_lines(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Give the instructions of a log, in order; the trace is one that the format can express."""
+    """Give the instructions of a log, in order."""
     names = trace.names
     start = {"INSTRUCTION": "ANNOTATE", "ANNOTATION": "START"}
     yield start | ({"REMATSIM_TIMES": "estimated"} if trace.times_estimated else {})
@@ -133,13 +140,6 @@ def _optional(trace: Trace, call: int) -> dict[str, Any]:
 def _memory_line(name: str, size_bytes: int) -> dict[str, str]:
     """Give the line that says how large a tensor is."""
     return {"INSTRUCTION": "MEMORY", "NAME": name, "MEMORY": str(size_bytes)}
-
-
-def _chunks(lines: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    """Encode lines, many at a time."""
-    encoder = msgspec.json.Encoder()
-    while batch := list(islice(lines, LINES_PER_WRITE)):
-        yield encoder.encode_lines(batch)
 
 
 @contextmanager
