@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator
 
 from ..errors import TraceError
+from .wording import reason
 
 GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", (b"PK\x03\x04", b"PK\x05\x06")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -83,7 +84,7 @@ def _gunzip(data: bytes, where: str) -> Iterator[bytes]:
     except EOFError:
         raise TraceError("gzip: the file ends too early, it is cut off", where) from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise TraceError(f"gzip: the file is damaged ({ascii(str(error))[1:-1]})", where) from None
+        raise TraceError(f"gzip: the file is damaged ({reason(error)})", where) from None
 
 
 def _unzstd(data: bytes, where: str) -> Iterator[bytes]:
@@ -100,6 +101,6 @@ def _unzstd(data: bytes, where: str) -> Iterator[bytes]:
                 yield frame.decompress(rest)
                 rest = frame.unused_data if frame.eof else b""
     except zstandard.ZstdError as error:
-        raise TraceError(f"zstd: the file is damaged ({ascii(str(error))[1:-1]})", where) from None
+        raise TraceError(f"zstd: the file is damaged ({reason(error)})", where) from None
     if not frame.eof:
         raise TraceError("zstd: the file ends too early, it is cut off", where)

@@ -6,6 +6,8 @@ Every message of this package that quotes a name, a value or a path does it thro
 from __future__ import annotations
 
 MAX_SHOWN = 60
+MAX_REASON = 120
+MAX_PATH = 500
 
 
 def show(value: object) -> str:
@@ -36,10 +38,12 @@ def show(value: object) -> str:
 
 def place(path: str, line: int = 0) -> str:
     """Say where, for the start of a message: ``file:line``, or the file alone."""
-    shown = path if path.isprintable() else ascii(path)
+    shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}..."
+    shown = shown if shown.isprintable() else ascii(shown)
     return f"{shown}:{line}" if line and shown else shown
 
 
 def reason(error: Exception) -> str:
-    """Quote the message of a library's error on one line."""
-    return ascii(str(error) or type(error).__name__)[1:-1]
+    """Quote the message of a library's error: on one line, and not the file that it may quote."""
+    text = ascii(str(error) or type(error).__name__)[1:-1]
+    return text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]}..."
