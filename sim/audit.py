@@ -228,7 +228,7 @@ class _Audit:
             for name in sorted(n for n, t in self.names.items() if t.storage is old):
                 before = self.names[name]
                 if before not in renewed:
-                    view = Call(-1, parents=[root])
+                    view = Call(call.number, parents=[root])
                     self.ledger.create(view, [(0, 0)])
                     self._run_model(view)
                     renewed[before] = view.results[0]
@@ -290,12 +290,11 @@ class _Audit:
             if not p.defined:
                 yield p
             ledger.lock(p.storage)
-        taken = self._taken_over(call)
-        self._follow_evictions(call, taken)
+        self._follow_evictions(call)
         if not call.is_constant:
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost
-        ledger.place(tensor, action, taken)
+        ledger.place(tensor, action, self._taken_over(call))
         for p in parents:
             if not p.storage.banished:
                 ledger.unlock(p.storage)
@@ -321,11 +320,15 @@ class _Audit:
 
     # Evictions forced by memory.
 
-    def _follow_evictions(self, call: Call, taken: dict[Tensor, Storage]) -> None:
+    def _request(self, call: Call) -> int:
+        """Give the bytes that a call needs beside what is there."""
+        taken = self._taken_over(call)
+        return call.workspace + sum(t.size for t in call.results if t not in taken)
+
+    def _follow_evictions(self, call: Call) -> None:
         """Compare the evictions that make room for a call."""
         ledger = self.ledger
-        size = call.workspace + sum(t.size for t in call.results if t not in taken)
-        while ledger.memory + size > ledger.budget:
+        while ledger.memory + (size := self._request(call)) > ledger.budget:
             if not ledger.pool and ledger.due is None:
                 raise _End("oom")
             row = ledger.take("evict", f"{ledger.memory} + {size} bytes are over the budget")

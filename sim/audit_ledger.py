@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(eq=False)
 class Call:
-    """An execution of an operator; number -1 for what the trace has no call for."""
+    """An execution of an operator; number -1 for a constant."""
 
     number: int
     cost: int = 0
@@ -195,11 +195,12 @@ class Ledger:
         for t in call.results:
             if t in taken:
                 memory -= t.size
-                row = self.expect("take_over", taken[t], t.size, memory)
+                row = self.expect("take_over", taken[t], t.size, memory, times=(start, start))
                 if row.columns["cause_call"] != call.number:
                     raise row.fail("WRONG_CAUSE", f"call {call.number} replaces it")
             memory += t.size
-            self.expect(action, t.storage, t.size, memory, call=call.number, start=start)
+            times = (start, self.clock)
+            self.expect(action, t.storage, t.size, memory, call=call.number, times=times)
         self.peak = max(self.peak, memory + call.workspace)
         for t in [t for t in call.results if t.defined]:
             memory -= t.size
@@ -215,7 +216,7 @@ class Ledger:
 
     def victim(self, row: Row) -> Storage:
         """Give the storage that a row evicts, if it may be evicted."""
-        number = row.columns["storage"]
+        number = int(row.columns["storage"])
         if not 0 <= number < len(self.storages) or not self.storages[number].material:
             raise row.fail("NOT_MATERIAL", "it is not in memory")
         victim = self.storages[number]
@@ -231,7 +232,7 @@ class Ledger:
         if row is None:
             self.expect(action, storage, storage.size, self.memory)
         else:
-            self._compare(row, storage, storage.size, self.memory, self.clock)
+            self._compare(row, storage, storage.size, self.memory)
 
     def banish(self, storage: Storage) -> None:
         """Let a storage be banished if nobody needs it, and pin those computed from it."""
@@ -303,7 +304,7 @@ class Ledger:
         size: int,
         memory: int,
         call: int = -1,
-        start: int | None = None,
+        times: tuple[int, int] | None = None,
     ) -> Row:
         """Take the next row and compare all that can be derived of it."""
         row = self.take(action, f"storage {storage.number}, call {call}")
@@ -311,16 +312,24 @@ class Ledger:
             finding, reason = self._explain(row)
             finding = "WRONG_CALL" if finding == "UNEXPECTED_ACTION" else finding
             raise row.fail(finding, f"call {row.columns['call']} {reason}; due is call {call}")
-        self._compare(row, storage, size, memory, self.clock if start is None else start)
+        self._compare(row, storage, size, memory, times)
         return row
 
-    def _compare(self, row: Row, storage: Storage, size: int, memory: int, start: int) -> None:
-        """Compare a row's storage, bytes and times, which count from 0."""
+    def _compare(
+        self,
+        row: Row,
+        storage: Storage,
+        size: int,
+        memory: int,
+        times: tuple[int, int] | None = None,
+    ) -> None:
+        """Compare a row's storage, bytes and times (clock readings; the log counts from 0)."""
+        start, end = times or (self.clock, self.clock)
         derived = {
             "storage": (storage.number, "WRONG_STORAGE"),
             "bytes": (size, "BYTES_MISMATCH"),
             "start_ns": (start - 1, "CLOCK_MISMATCH"),
-            "end_ns": (self.clock - 1, "CLOCK_MISMATCH"),
+            "end_ns": (end - 1, "CLOCK_MISMATCH"),
             "memory_after_bytes": (memory, "BYTES_MISMATCH"),
         }
         for column, (value, finding) in derived.items():
@@ -332,7 +341,7 @@ class Ledger:
         """Say what is wrong with a row that is not the one due."""
         if row.action in ("compute", "recompute"):
             return self._explain_run(row)
-        number = row.columns["storage"]
+        number = int(row.columns["storage"])
         if row.action == "evict":
             self.victim(row)
             return "NEEDLESS_EVICTION", "everything fits"

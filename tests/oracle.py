@@ -229,7 +229,7 @@ class Simulator:
                 if before in derived:
                     derived[before].references += 1
                 else:
-                    view = Call(-1, 0, 0, True)
+                    view = Call(call.number, 0, 0, True)
                     view.parents = [root]
                     self.make(view, [0], [0])
                     self.issue(view)
@@ -338,10 +338,8 @@ class Simulator:
             if not p.defined:
                 yield p
             self.lock(p.storage)
-        taken = self.taken_over(call, parents)
-        total = sum(r.size for r in call.results if r not in taken)
-        self.make_room(total + call.workspace, call)
-        self.execute(tensor, taken, own)
+        self.make_room(call, parents)
+        self.execute(tensor, self.taken_over(call, parents), own)
         for p in parents:
             if p.storage.banished:
                 continue
@@ -354,8 +352,7 @@ class Simulator:
     def execute(self, tensor: Tensor, taken: dict[Tensor, Storage], own: bool) -> None:
         """Step 4: pass the time, place the results, drop those computed a second time."""
         call = tensor.call
-        start = self.clock
-        self.clock += call.cost
+        end = self.clock + call.cost
         if own:
             self.model += call.cost
         else:
@@ -368,7 +365,8 @@ class Simulator:
                 self.log("take_over", storage=taken[r], size=r.size, cause=call)
             self.memory += r.size
             action = "compute" if own else "recompute"
-            self.log(action, storage=r.storage, size=r.size, call=call, start=start)
+            self.log(action, storage=r.storage, size=r.size, call=call, end=end)
+        self.clock = end
         self.peak = max(self.peak, self.memory + call.workspace)
         for r in known:
             self.memory -= r.size
@@ -411,9 +409,14 @@ class Simulator:
 
     # Memory.
 
-    def make_room(self, size: int, call: Call) -> None:
-        """Evict the lowest score until so many bytes fit."""
-        while self.budget is not None and self.memory + size > self.budget:
+    def request(self, call: Call, parents: list[Tensor]) -> int:
+        """Bytes that a call needs beside what is there; an eviction may change what it reuses."""
+        taken = self.taken_over(call, parents)
+        return call.workspace + sum(r.size for r in call.results if r not in taken)
+
+    def make_room(self, call: Call, parents: list[Tensor]) -> None:
+        """Evict the lowest score until a call's results fit."""
+        while self.budget is not None and self.memory + self.request(call, parents) > self.budget:
             if not self.pool:
                 raise OutOfMemoryError
             victim, score = self.choose()
@@ -516,14 +519,14 @@ class Simulator:
         size: int,
         call: Call | None = None,
         cause: Call | None = None,
-        start: int | None = None,
+        end: int | None = None,
         score: float = float("nan"),
     ) -> None:
         """Append a row of the event log; times count from 0."""
         self.events.append(
             {
-                "start_ns": (self.clock if start is None else start) - 1,
-                "end_ns": self.clock - 1,
+                "start_ns": self.clock - 1,
+                "end_ns": (self.clock if end is None else end) - 1,
                 "action": action,
                 "call": -1 if call is None else call.number,
                 "storage": storage.number,
