@@ -52,7 +52,7 @@ def neighborhood_cost(state: State, s: int) -> float:
 @inlineable
 def class_cost(state: State, s: int) -> float:
     """Cost of the equivalence classes next to the storage, ns; needs ``classes``."""
-    return float(state.storages[s].class_ns)
+    return float(state.storages[s].class_ns - state.run[0].lost_ns)
 
 
 @inlineable
@@ -77,7 +77,7 @@ def next_use(state: State, s: int) -> float:
 @inlineable
 def remat_count(state: State, s: int) -> float:
     """How often the storage has been rematerialized."""
-    return float(state.storages[s].remat_count)
+    return float(state.holds[s].remat_count)
 
 
 @inlineable

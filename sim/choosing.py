@@ -49,8 +49,8 @@ def refresh(program: Program, state: State, s: int, needs: int) -> None:
 @kernel
 def walk_afresh(program: Program, state: State, s: int, needs: int) -> None:
     """Do the same as the plain algorithm does it: nothing is taken from a cache."""
-    state.storages[s].has_ancestors = 0
-    state.storages[s].has_descendants = 0
+    state.storages[s].ancestors_at = -1
+    state.storages[s].descendants_at = -1
     refresh(program, state, s, needs)
 
 
@@ -74,28 +74,32 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
     is_monotone : bool
         Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
     """
-    sums = needs & (NEEDS_ANCESTORS | NEEDS_DESCENDANTS)
-    is_lazy = is_monotone and sums == needs
+    bounded = needs & (NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES) if is_monotone else 0
+    others = needs & ~bounded
 
     def choose(program: Program, state: State, call: int) -> int:
+        run, pool = state.run[0], state.pool
         lowest, victim = INFINITY, -1
-        for i in range(state.run[0].pool_end):
-            s = state.pool[i]
+        looks_at_all = bounded & NEEDS_CLASSES and run.has_negative_class
+        for i in range(run.pool_end):
+            s = pool[i]
             if s == HOLE:
                 continue
-            if not is_lazy and needs:
-                refresh(program, state, s, needs)
+            if others:
+                refresh(program, state, s, others)
+            if looks_at_all:
+                refresh(program, state, s, bounded)
             value = score(state, s)
             if value <= lowest:
-                if is_lazy and sums:
-                    refresh(program, state, s, sums)
+                if bounded:
+                    refresh(program, state, s, bounded)
                     value = score(state, s)
                 if value == 0.0:
                     return take(state, s, 0.0)
                 if value <= lowest:
                     lowest, victim = value, s
             elif value != value:
-                state.run[0].failed_storage = s
+                run.failed_storage = s
                 return NAN_SCORE
         return take(state, victim, lowest)
 

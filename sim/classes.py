@@ -70,14 +70,25 @@ def _merge(state: State, own: int, neighbor: int) -> None:
 
 
 @kernel
-def part(state: State, s: int) -> None:
-    """Take a storage out of its class; the class is not split."""
+def part(state: State, s: int) -> bool:
+    """Take a storage out of its class; the class is not split. Say whether others are left in it.
+
+    ``lost_ns`` adds up what classes lose, so that an older look-up less what was lost since is a
+    lower bound, except next to a storage whose class others keep: its neighbors must look anew.
+    """
+    run = state.run[0]
     row = state.classes[find(state, state.holds[s].class_node)]
-    row.cost_ns -= state.storages[s].cost_ns
+    cost_ns = state.storages[s].cost_ns
     row.members -= 1
-    if row.members > 0 and row.cost_ns < 0:  # it became dearer while it was evicted
-        state.run[0].has_negative_class = 1
     state.holds[s].class_node = NO_NODE
+    if row.members == 0:
+        run.lost_ns += max(row.cost_ns, 0)
+    else:
+        run.lost_ns += cost_ns
+    row.cost_ns -= cost_ns
+    if row.members > 0 and row.cost_ns < 0:  # it became dearer while it was evicted
+        run.has_negative_class = 1
+    return row.members > 0
 
 
 @kernel
@@ -86,14 +97,14 @@ def look_up(program: Program, state: State, s: int) -> None:
     state.run[0].stamp += 1
     row, hold = state.storages[s], state.holds[s]
     total = 0
-    if row.evicted_neighbors > 0 or state.run[0].upkeep == 0:
+    if hold.evicted_neighbors > 0 or state.run[0].upkeep == 0:
         first = program.storages[s].first_parent_edge
         for i in range(first, first + hold.parent_edges):
             total += _fresh_cost(state, program.parent_edges[i])
         first = program.storages[s].first_child_edge
         for i in range(first, first + hold.child_edges):
             total += _fresh_cost(state, program.child_edges[i])
-    row.class_ns = total
+    row.class_ns = total + state.run[0].lost_ns
 
 
 @kernel

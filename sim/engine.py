@@ -13,7 +13,6 @@ from .jit import kernel
 from .opcodes import BANISH, COMPUTE, DROP_DUPLICATE, EVICT, PIN, RECOMPUTE, TAKE_OVER
 from .program import BEGIN_BACKWARD, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
-    NEEDS_SUMS,
     evict,
     lock,
     obeys_banish,
@@ -112,12 +111,6 @@ def issue(program: Program, state: State, c: int) -> None:
         create(program, state, t)
     for i in range(call.first_edge, call.end_edge):
         connect(program, state, c, program.edges[i].parent, program.edges[i].child)
-    if here.upkeep & NEEDS_SUMS and call.end_edge > call.first_edge:
-        for t in range(call.first_result, call.end_result):
-            if program.storages[program.tensors[t].storage].root == t:
-                neighborhood.note_growth(
-                    program, state, program.tensors[t].storage, call.cost_ns
-                )
     if here.tracks_waiting:
         for t in range(call.first_result, call.end_result):
             wait(program, state, t)
@@ -134,12 +127,11 @@ def create(program: Program, state: State, t: int) -> None:
     s = tensor.storage
     state.holds[s].references += 1
     if tensor.adds_cost:
-        cost_ns = program.calls[tensor.call].cost_ns
-        state.storages[s].cost_ns += cost_ns
-        is_old = program.storages[s].root != t
-        if is_old and here.upkeep & NEEDS_SUMS and state.storages[s].residence == EVICTED:
-            neighborhood.note_growth(program, state, s, cost_ns)
+        state.storages[s].cost_ns += program.calls[tensor.call].cost_ns
+        if program.storages[s].root != t and state.storages[s].residence == EVICTED:
+            here.growth += 1
     if program.storages[s].root == t:
+        neighborhood.note_creation(state, s)
         here.created_storages += 1
         here.created_bytes += state.storages[s].size_bytes
         if here.needs & NEEDS_CLASSES:
@@ -153,11 +145,10 @@ def connect(program: Program, state: State, c: int, parent: int, child: int) -> 
     state.holds[parent].child_edges += 1
     state.holds[child].parent_edges += 1
     if here.needs & NEEDS_CLASSES:
-        state.storages[parent].evicted_neighbors += state.storages[child].residence == EVICTED
-        state.storages[child].evicted_neighbors += state.storages[parent].residence == EVICTED
-    is_old = program.storages[child].root < program.calls[c].first_result
-    if is_old and here.upkeep & NEEDS_SUMS:
-        neighborhood.note_edge(program, state, parent, child)
+        state.holds[parent].evicted_neighbors += state.storages[child].residence == EVICTED
+        state.holds[child].evicted_neighbors += state.storages[parent].residence == EVICTED
+    if program.storages[child].root < program.calls[c].first_result:  # between two old storages
+        here.growth += 1
 
 
 @kernel
@@ -226,6 +217,7 @@ def make_room(program: Program, state: State, c: int, choose: object) -> int:
             return EMPTY_BUFFERS
         count = here.victims
         if count == 0:
+            neighborhood.note_choice(state)
             count = choose(program, state, c)  # type: ignore[operator]
         if count == NAN_SCORE:
             return NOT_A_NUMBER
@@ -315,7 +307,7 @@ def define(program: Program, state: State, t: int, is_remat: int) -> None:
     state.defined[t] = 1
     s = program.tensors[t].storage
     if state.storages[s].residence == EVICTED:
-        state.storages[s].remat_count += is_remat
+        state.holds[s].remat_count += is_remat
         occupy(program, state, s)
 
 

@@ -1,7 +1,8 @@
 """Evicted neighborhoods: the sums of evicted ancestors and descendants of resident storages.  [kernels]
 
-A sum is kept exact where that is cheap, else as a lower bound with a flag; `choose` makes exact
-only those that could win. `reach` is the plain walk of replay-semantics 4, the oracle of the rest.
+Evictions only make neighborhoods grow, so an old sum is a lower bound: nothing is done for them.
+When a storage returns, the sums that it may be part of are lowered. `choose` makes exact only the
+sums that could win. `reach` is the plain walk of replay-semantics 4, the oracle of the rest.
 """
 
 from __future__ import annotations
@@ -94,101 +95,68 @@ def reach_set(program: Program, state: State, s: int) -> None:
 def make_exact(program: Program, state: State, s: int, needs: int) -> None:
     """Walk where a sum of this storage is only a bound."""
     row = state.storages[s]
-    if needs & NEEDS_ANCESTORS and not row.has_ancestors:
+    growth = state.run[0].growth
+    if needs & NEEDS_ANCESTORS and row.ancestors_at != growth:
         row.ancestor_ns = reach(program, state, s, UP)[2]
-        row.has_ancestors = 1
-    if needs & NEEDS_DESCENDANTS and not row.has_descendants:
+        row.ancestors_at = growth
+        state.run[0].walked_at = growth
+    if needs & NEEDS_DESCENDANTS and row.descendants_at != growth:
         row.descendant_ns = reach(program, state, s, DOWN)[2]
-        row.has_descendants = 1
+        row.descendants_at = growth
+        state.run[0].walked_at = growth
 
 
 @kernel
-def _gain(value: int, is_exact: int, cost_ns: int, beyond_ns: int) -> tuple[int, int]:
-    """Sum after a storage and what lies beyond it joined a set: exact if they cannot overlap."""
-    if beyond_ns == 0 or (value == 0 and is_exact):
-        return value + cost_ns + beyond_ns, is_exact
-    return max(value + cost_ns, cost_ns + beyond_ns), 0
+def note_eviction(state: State, s: int) -> None:
+    """Count that neighborhoods have grown: every sum is a lower bound now."""
+    state.run[0].growth += 1
+    state.holds[s].evicted_at = state.run[0].growth
 
 
 @kernel
-def _lose(value: int, is_exact: int, cost_ns: int, beyond_ns: int) -> tuple[int, int]:
-    """Sum after a storage left a set; what lies beyond it may still be reached otherwise."""
-    if beyond_ns == 0:
-        return max(value - cost_ns, 0), is_exact
-    return max(value - cost_ns - beyond_ns, 0), 0
+def note_creation(state: State, s: int) -> None:
+    """Let a storage that is not computed yet join neighborhoods with the next choice, if one comes."""
+    state.holds[s].evicted_at = state.run[0].growth + 1
 
 
 @kernel
-def note_eviction(program: Program, state: State, s: int) -> None:
-    """Keep the sums when a storage has just been evicted."""
-    upkeep = state.run[0].upkeep
-    cost_ns = state.storages[s].cost_ns
-    _, up_frontier, up_ns = reach(program, state, s, UP)
-    _, down_frontier, down_ns = reach(program, state, s, DOWN)
-    last = len(state.mark)
-    if upkeep & NEEDS_ANCESTORS:
-        for i in range(down_frontier):
-            row = state.storages[state.down[last - i]]
-            row.ancestor_ns, row.has_ancestors = _gain(
-                row.ancestor_ns, row.has_ancestors, cost_ns, up_ns
-            )
-    if upkeep & NEEDS_DESCENDANTS:
-        for i in range(up_frontier):
-            row = state.storages[state.up[last - i]]
-            row.descendant_ns, row.has_descendants = _gain(
-                row.descendant_ns, row.has_descendants, cost_ns, down_ns
-            )
+def note_choice(state: State) -> None:
+    """Count growth once for the call being issued, before the first walk that can meet its results."""
+    run = state.run[0]
+    if run.looked_at_call != run.current_call:
+        run.looked_at_call = run.current_call
+        run.growth += 1
 
 
 @kernel
 def note_return(program: Program, state: State, s: int) -> None:
-    """Keep the sums when a storage is no longer evicted: made resident, or banished."""
-    upkeep = state.run[0].upkeep
-    own = state.storages[s]
+    """Lower the sums that a storage leaves, now that it is resident (or banished).
+
+    It can only be part of sums that were walked since it was evicted. What lies beyond it may be
+    reached another way: then the sum becomes a bound.
+    """
+    own, upkeep = state.storages[s], state.run[0].upkeep
+    evicted_at = state.holds[s].evicted_at
+    own.ancestor_ns = own.descendant_ns = 0
+    own.ancestors_at = own.descendants_at = -1
+    if evicted_at > state.run[0].walked_at:
+        return
+    note_choice(state)
     _, up_frontier, up_ns = reach(program, state, s, UP)
     _, down_frontier, down_ns = reach(program, state, s, DOWN)
     last = len(state.mark)
     if upkeep & NEEDS_ANCESTORS:
         for i in range(down_frontier):
             row = state.storages[state.down[last - i]]
-            row.ancestor_ns, row.has_ancestors = _lose(
-                row.ancestor_ns, row.has_ancestors, own.cost_ns, up_ns
-            )
+            if abs(row.ancestors_at) >= evicted_at:
+                row.ancestor_ns = max(row.ancestor_ns - own.cost_ns - up_ns, 0)
+                row.ancestors_at = row.ancestors_at if up_ns == 0 else -abs(row.ancestors_at)
     if upkeep & NEEDS_DESCENDANTS:
         for i in range(up_frontier):
             row = state.storages[state.up[last - i]]
-            row.descendant_ns, row.has_descendants = _lose(
-                row.descendant_ns, row.has_descendants, own.cost_ns, down_ns
-            )
-    own.ancestor_ns, own.has_ancestors = up_ns, 1
-    own.descendant_ns, own.has_descendants = down_ns, 1
-
-
-@kernel
-def note_growth(program: Program, state: State, s: int, cost_ns: int) -> None:
-    """Keep the sums when an evicted storage has just become dearer (a view of it was issued)."""
-    _, up_frontier, _ = reach(program, state, s, UP)
-    _, down_frontier, _ = reach(program, state, s, DOWN)
-    last = len(state.mark)
-    for i in range(down_frontier):
-        state.storages[state.down[last - i]].ancestor_ns += cost_ns
-    for i in range(up_frontier):
-        state.storages[state.up[last - i]].descendant_ns += cost_ns
-
-
-@kernel
-def note_edge(program: Program, state: State, parent: int, child: int) -> None:
-    """Mark sums as bounds when an edge between two old storages has just been created."""
-    last = len(state.mark)
-    if state.storages[parent].residence == EVICTED:
-        state.storages[child].has_ancestors = 0
-        _, frontier, _ = reach(program, state, child, DOWN)
-        if state.storages[child].residence == EVICTED:
-            for i in range(frontier):
-                state.storages[state.down[last - i]].has_ancestors = 0
-    if state.storages[child].residence == EVICTED:
-        state.storages[parent].has_descendants = 0
-        _, frontier, _ = reach(program, state, parent, UP)
-        if state.storages[parent].residence == EVICTED:
-            for i in range(frontier):
-                state.storages[state.up[last - i]].has_descendants = 0
+            if abs(row.descendants_at) >= evicted_at:
+                row.descendant_ns = max(row.descendant_ns - own.cost_ns - down_ns, 0)
+                row.descendants_at = row.descendants_at if down_ns == 0 else -abs(row.descendants_at)
+    own.ancestor_ns, own.ancestors_at = up_ns, state.run[0].growth
+    own.descendant_ns, own.descendants_at = down_ns, state.run[0].growth
+    state.run[0].walked_at = state.run[0].growth

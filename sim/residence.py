@@ -56,8 +56,8 @@ def occupy(program: Program, state: State, s: int) -> None:
     accesses = state.run[0].metadata_accesses  # upkeep is not the plain algorithm's work
     state.storages[s].residence = PINNED if state.holds[s].is_pinned else RESIDENT
     if state.run[0].needs & NEEDS_CLASSES:
-        classes.part(state, s)
-        _count_neighbor(program, state, s, -1)
+        is_shared = classes.part(state, s)
+        _count_neighbor(program, state, s, -1, is_shared)
     if state.run[0].upkeep & NEEDS_SUMS:
         neighborhood.note_return(program, state, s)
     state.run[0].metadata_accesses = accesses
@@ -79,21 +79,28 @@ def vacate(program: Program, state: State, s: int) -> None:
     if state.run[0].needs & NEEDS_CLASSES:
         classes.join(state, s, state.storages[s].cost_ns)
         classes.merge_neighbors(program, state, s)
-        _count_neighbor(program, state, s, 1)
+        _count_neighbor(program, state, s, 1, False)
     if state.run[0].upkeep & NEEDS_SUMS:
-        neighborhood.note_eviction(program, state, s)
+        neighborhood.note_eviction(state, s)
     state.run[0].metadata_accesses = accesses
 
 
 @kernel
-def _count_neighbor(program: Program, state: State, s: int, change: int) -> None:
+def _count_neighbor(program: Program, state: State, s: int, change: int, forgets: bool) -> None:
+    """Count an evicted neighbor more or less; forget class costs that may have gone with it."""
     hold = state.holds[s]
     first = program.storages[s].first_parent_edge
     for i in range(first, first + hold.parent_edges):
-        state.storages[program.parent_edges[i]].evicted_neighbors += change
+        n = program.parent_edges[i]
+        state.holds[n].evicted_neighbors += change
+        if forgets:
+            state.storages[n].class_ns = state.run[0].lost_ns
     first = program.storages[s].first_child_edge
     for i in range(first, first + hold.child_edges):
-        state.storages[program.child_edges[i]].evicted_neighbors += change
+        n = program.child_edges[i]
+        state.holds[n].evicted_neighbors += change
+        if forgets:
+            state.storages[n].class_ns = state.run[0].lost_ns
 
 
 @kernel
@@ -179,7 +186,7 @@ def _cut_off(program: Program, state: State, s: int) -> None:
     state.storages[s].residence = BANISHED
     state.holds[s].class_node = classes.NO_NODE
     if state.run[0].needs & NEEDS_CLASSES:
-        _count_neighbor(program, state, s, -1)
+        _count_neighbor(program, state, s, -1, True)
     if state.run[0].upkeep & NEEDS_SUMS:
         neighborhood.note_return(program, state, s)
     for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):

@@ -70,8 +70,13 @@ RUN_FIELDS = np.dtype(
         # pool: State.pool[0:pool_end], holes are -1
         ("pool_end", "i8"),
         ("pool_count", "i8"),
+        # neighborhoods: how often some may have grown; that count at the last walk for a score
+        ("growth", "i8"),
+        ("walked_at", "i8"),
+        ("looked_at_call", "i8"),  # the call for which a victim was chosen last
         # walks, classes, random numbers
         ("stamp", "i8"),
+        ("lost_ns", "i8"),  # cost that classes have lost so far
         ("class_end", "i8"),
         ("has_negative_class", "i8"),
         # of the storage being scored: its evicted neighborhood as a set, its next use
@@ -99,14 +104,11 @@ STORAGE_FIELDS = np.dtype(
         ("last_access", "i8"),  # clock reading, or NEVER
         ("ancestor_ns", "i8"),  # cost of its evicted ancestors: exact, or a lower bound
         ("descendant_ns", "i8"),
-        ("class_ns", "i8"),  # cost of the classes next to it, as last looked up
-        ("evicted_neighbors", "i4"),
-        ("remat_count", "i4"),
+        ("class_ns", "i8"),  # cost of the classes next to it, plus RUN lost_ns at that time
+        ("ancestors_at", "i4"),  # RUN growth when ancestor_ns was walked; negative: since reduced
+        ("descendants_at", "i4"),
         ("pool_slot", "i4"),  # index into the pool, or -1
-        ("residence", "u1"),
-        ("has_ancestors", "u1"),  # whether ancestor_ns is exact
-        ("has_descendants", "u1"),
-        ("padding", "u1"),
+        ("residence", "i4"),
     ],
     align=True,
 )
@@ -118,6 +120,9 @@ HOLD_FIELDS = np.dtype(
         ("waiting", "i8"),  # tensors that still need it (banish)
         ("parent_edges", "i8"),  # edges created so far
         ("child_edges", "i8"),
+        ("evicted_at", "i8"),  # RUN growth when it was evicted last
+        ("evicted_neighbors", "i8"),  # edges to evicted storages
+        ("remat_count", "i8"),
         ("class_node", "i8"),  # its node in the union-find forest, or -1
         ("is_pinned", "u1"),
         ("is_irreplaceable", "u1"),  # cannot be recomputed: only banish's rule frees it
@@ -268,5 +273,6 @@ def allocate(program: Program, logs_events: bool = False) -> State:
     state.storages["size_bytes"] = program.storages["size_bytes"][:-1]
     state.storages["last_access"] = NEVER
     state.storages["pool_slot"] = -1
+    state.run["looked_at_call"] = -1
     state.holds["class_node"] = -1
     return state
