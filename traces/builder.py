@@ -68,7 +68,7 @@ class TraceBuilder:
         self._name, self._source = name, source
         self._rebinding, self._times_estimated = rebinding, times_estimated
         self._tables = Tables()
-        self._names = self._tables.names
+        self._names, self._released = self._tables.names, self._tables.released
 
     def extend(self, events: Events) -> bool:
         """Take many events at once, quickly.
@@ -175,10 +175,10 @@ class TraceBuilder:
         found = self._names.get(name)
         if found is None:
             return
-        if found < 0:
-            where = self._line_of_release(~found)
+        if self._released[found]:
+            where = self._line_of_release(found)
             self._fail(line, f"RELEASE of {show(name)}: no live reference (last released{where})")
-        self._names[name] = ~found
+        self._released[found] = 1
         self._tables.instructions.extend((RELEASE, found, 0, line))
 
     def backward(self, line: int = 0) -> None:
@@ -205,12 +205,13 @@ class TraceBuilder:
 
     def _use_args(self, operator: str, args: Sequence[str], n_results: int, line: int) -> None:
         """Note the operands of a call."""
-        names = self._names
+        names, released = self._names, self._released
         try:
             ids = [names[name] for name in args]
+            is_live = not any(map(released.__getitem__, ids))
         except (KeyError, TypeError):
-            ids = [-1]
-        if ids and min(ids) < 0:
+            is_live = False
+        if not is_live:
             for name in args:
                 self._use(name, f"{_instruction(operator, n_results)}: argument", line)
         self._tables.args.extend(ids)
@@ -231,6 +232,7 @@ class TraceBuilder:
             if name in self._names or name.__class__ is not str:
                 self._refuse_binding(name, f"CALL {show(operator)}: RESULT", line)
             self._names[name] = bound = len(self._names)
+            self._released.append(0)
             self._tables.results.extend((bound, size_bytes, alias))
 
     def _bind(self, name: str, role: str, line: int) -> int:
@@ -239,6 +241,7 @@ class TraceBuilder:
         if name in names or name.__class__ is not str:
             self._refuse_binding(name, role, line)
         names[name] = bound = len(names)
+        self._released.append(0)
         return bound
 
     def _mutate(self, what: str, mutates: Sequence[int], n_args: int, line: int) -> None:
@@ -272,8 +275,8 @@ class TraceBuilder:
         found = self._names.get(name)
         if found is None:
             self._fail(line, f"{role} {show(name)} is not defined")
-        if found < 0:
-            where = self._line_of_release(~found)
+        if self._released[found]:
+            where = self._line_of_release(found)
             self._fail(line, f"{role} {show(name)} has no live reference (released{where})")
         return found
 
@@ -298,8 +301,7 @@ class TraceBuilder:
         """Say where a name was bound before."""
         if not isinstance(name, str):
             self._fail(line, f"{role} {show(name)} is no string, and a name is one")
-        found = self._names[name]
-        where = self._line_of_binding(found if found >= 0 else ~found)
+        where = self._line_of_binding(self._names[name])
         self._fail(line, f"{role} {show(name)} is bound already{where}, and a name is bound once")
 
     def _line_of_release(self, name_id: int) -> str:

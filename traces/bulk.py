@@ -8,20 +8,20 @@ over one by one, which is slower and names the culprit.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from itertools import chain, repeat
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, PHASES, RELEASE, TAGS
 from . import tables as columns
-from .tables import Tables
+from .tables import NEVER, Tables
 from .trace import MAX_VALUE
 
 Ints = NDArray[np.int64]
-NOT_BOUND = -(2**62)  # stands for the id of a name that is never bound
+NOT_BOUND = -1  # stands for the id of a name that is never bound
 
 
 class Events(NamedTuple):
@@ -71,8 +71,8 @@ def accept(tables: Tables, events: Events) -> bool:
     try:
         _Batch(tables, events).append()
     except (_RefusedError, KeyError, TypeError, OverflowError):
-        for name in list(tables.names)[known:]:
-            del tables.names[name]
+        while len(tables.names) > known:
+            tables.names.popitem()
         return False
     return True
 
@@ -86,6 +86,7 @@ class _Batch:
 
     def __init__(self, tables: Tables, events: Events) -> None:
         self.tables, self.events = tables, events
+        self.known = len(tables.names)
         self.at = [np.flatnonzero(events.codes == code) for code in range(BACKWARD + 1)]
         self.n_args = _lengths(events.args)
         self.n_results = _lengths(events.results)
@@ -103,9 +104,9 @@ class _Batch:
         result_ids, bound_at = self._bind()
         arg_ids, used, used_at = self._use()
         released, released_at = self._release()
-        _check_lives(bound_at, (used, used_at), (released, released_at))
+        self._check_lives(bound_at, (used, used_at), (released, released_at))
         results, mutates, calls = self._results(result_ids), self._mutations(), self._calls()
-        tables.instructions.add(self.rows[self.rows[:, columns.FIRST] != NOT_BOUND])
+        tables.instructions.add(self.rows[self.rows[:, columns.FIRST] >= 0])
         tables.constants.add(constants)
         tables.calls.add(calls)
         tables.args.add(arg_ids)
@@ -113,7 +114,8 @@ class _Batch:
         tables.mutates.add(mutates)
         tables.n_constants += len(constants)
         tables.n_calls += len(calls)
-        tables.names.update(self._released_names(released))
+        tables.released.extend(bytes(len(bound_at)))
+        np.frombuffer(tables.released, dtype=np.uint8)[released] = 1
 
     def _bind(self) -> tuple[Ints, Ints]:
         """Give new names their ids.
@@ -122,65 +124,62 @@ class _Batch:
         -------
         result_ids : ndarray of int64
         bound_at : ndarray of int64
-            For every name of the tables: which of these events binds it; -1 if it is older.
+            For every new name, in order: which event binds it.
         """
-        events, names, at = self.events, self.tables.names, self.at
+        events, at = self.events, self.at
         new = [*events.constant_names, *chain.from_iterable(events.results), *events.copy_dst]
         places = np.concatenate([at[CONSTANT], np.repeat(at[CALL], self.n_results), at[COPY]])
         order = np.argsort(places, kind="stable")
-        known, total = len(names), len(names) + len(order)
-        _require(names.keys().isdisjoint(new))
-        names.update(zip([new[k] for k in order.tolist()], range(known, total), strict=True))
-        _require(len(names) == total)
+        expected = range(self.known, self.known + len(new))
+        bind = self.tables.names.setdefault
+        found = list(map(bind, [new[k] for k in order.tolist()], expected))
+        _require(found == list(expected))
         ids = np.empty(len(order), dtype=np.int64)
-        ids[order] = np.arange(known, total)
+        ids[order] = expected
         n_constants, n_copies = len(at[CONSTANT]), len(at[COPY])
         self.rows[at[CONSTANT], columns.FIRST] = ids[:n_constants]
         self.rows[at[COPY], columns.FIRST] = ids[len(ids) - n_copies :]
-        bound_at = np.concatenate([np.full(known, -1), places[order]])
-        return ids[n_constants : len(ids) - n_copies], bound_at
+        return ids[n_constants : len(ids) - n_copies], places[order]
 
     def _use(self) -> tuple[Ints, Ints, Ints]:
         """Give the ids of all operands; of every name used; and which event uses it."""
         events, at = self.events, self.at
-        args = self._ids(chain.from_iterable(events.args))
-        self.rows[at[COPY], columns.SECOND] = self._ids(events.copy_src)
-        self.rows[at[COPY_FROM], columns.FIRST] = self._ids(events.copy_from_dst)
-        self.rows[at[COPY_FROM], columns.SECOND] = self._ids(events.copy_from_src)
-        moved = self.rows[at[COPY_FROM]]
-        used = np.concatenate(
-            [
-                args,
-                self.rows[at[COPY], columns.SECOND],
-                moved[:, columns.FIRST],
-                moved[:, columns.SECOND],
-            ]
-        )
-        used_at = [np.repeat(at[CALL], self.n_args), at[COPY], at[COPY_FROM], at[COPY_FROM]]
-        return args, used, np.concatenate(used_at)
-
-    def _ids(self, names: Iterable[str]) -> Ints:
-        """Give the ids of names that are bound, somewhere, and not released before these events."""
+        names = [
+            chain.from_iterable(events.args),
+            events.copy_src,
+            events.copy_from_dst,
+            events.copy_from_src,
+        ]
         find = self.tables.names.__getitem__
-        ids = _integers(list(map(find, names)))
-        _require(ids.min(initial=0) >= 0)
-        return ids
+        args, sources, targets, moved = (_integers(list(map(find, some))) for some in names)
+        self.rows[at[COPY], columns.SECOND] = sources
+        self.rows[at[COPY_FROM], columns.FIRST] = targets
+        self.rows[at[COPY_FROM], columns.SECOND] = moved
+        used_at = [np.repeat(at[CALL], self.n_args), at[COPY], at[COPY_FROM], at[COPY_FROM]]
+        return args, np.concatenate([args, sources, targets, moved]), np.concatenate(used_at)
 
     def _release(self) -> tuple[Ints, Ints]:
         """Give the ids of the names released, and where; those never bound are ignored."""
-        find = self.tables.names.get
-        ids = _integers([find(name, NOT_BOUND) for name in self.events.released])
-        bound = ids != NOT_BOUND
-        _require((ids[bound] >= 0).all())
+        find, n_names = self.tables.names.get, len(self.events.released)
+        ids = _integers(list(map(find, self.events.released, repeat(NOT_BOUND, n_names))))
         self.rows[self.at[RELEASE], columns.FIRST] = ids
-        return ids[bound], self.at[RELEASE][bound]
+        return ids[ids >= 0], self.at[RELEASE][ids >= 0]
 
-    def _released_names(self, ids: Ints) -> Iterable[tuple[str, int]]:
-        """Pair the names released, but for those never bound, with what marks them so."""
-        names: Iterable[str] = self.events.released
-        if len(ids) < len(self.events.released):
-            names = filter(self.tables.names.__contains__, names)
-        return zip(names, (~ids).tolist(), strict=True)
+    def _check_lives(
+        self, bound_at: Ints, uses: tuple[Ints, Ints], releases: tuple[Ints, Ints]
+    ) -> None:
+        """Check that names are bound before they are used or released, and not released before."""
+        (used, used_at), (released, released_at) = uses, releases
+        ids, at = np.concatenate([used, released]), np.concatenate([used_at, released_at])
+        old = ids < self.known
+        _require(not np.frombuffer(self.tables.released, dtype=np.uint8)[ids[old]].any())
+        _require((bound_at[ids[~old] - self.known] < at[~old]).all())
+        dropped_at = self.tables.scratch()
+        dropped_at[released] = released_at
+        is_once = (dropped_at[released] == released_at).all()
+        is_live = (used_at < dropped_at[used]).all()
+        dropped_at[released] = NEVER
+        _require(is_once and is_live)
 
     def _results(self, ids: Ints) -> Ints:
         """Make the rows of the results."""
@@ -210,17 +209,14 @@ class _Batch:
         _require(((phases >= 0) & (phases < len(PHASES))).all())
         _require(((tags >= 0) & (tags < 2 ** len(TAGS))).all())
         _require(((forwards >= -1) & (forwards < self.rows[self.at[CALL], columns.FIRST])).all())
-        for operator in dict.fromkeys(events.operators):  # nothing is refused from here on
-            tables.operators.setdefault(operator, len(tables.operators))
-        for module in dict.fromkeys(events.modules):
-            tables.modules.setdefault(module, len(tables.modules) - 1)
-        operators = list(map(tables.operators.__getitem__, events.operators))
-        modules = list(map(tables.modules.__getitem__, events.modules))
+        # Nothing is refused from here on.
+        operators = _labels(tables.operators, events.operators, len(tables.operators))
+        modules = _labels(tables.modules, events.modules, len(tables.modules) - 1)
         rows = np.empty((len(phases), columns.N_MUTATES + 1), dtype=np.int64)
-        rows[:, columns.OPERATOR] = _integers(operators)
+        rows[:, columns.OPERATOR] = operators
         rows[:, columns.TIME] = times
         rows[:, columns.WORKSPACE] = workspaces
-        rows[:, columns.MODULE] = _integers(modules)
+        rows[:, columns.MODULE] = modules
         rows[:, columns.PHASE] = phases
         rows[:, columns.FORWARD] = forwards
         rows[:, columns.TAGS] = tags
@@ -229,17 +225,6 @@ class _Batch:
         rows[:, columns.N_RESULTS] = self.n_results
         rows[:, columns.N_MUTATES] = self.n_mutates
         return rows
-
-
-def _check_lives(bound_at: Ints, uses: tuple[Ints, Ints], releases: tuple[Ints, Ints]) -> None:
-    """Check that names are used and released after they are bound, and not once released."""
-    (used, used_at), (released, released_at) = uses, releases
-    released_after = np.full(len(bound_at), np.iinfo(np.int64).max)
-    released_after[released] = released_at
-    _require((released_after[released] == released_at).all())  # none is released twice
-    _require((bound_at[released] < released_at).all())
-    _require((bound_at[used] < used_at).all())
-    _require((used_at < released_after[used]).all())
 
 
 def _require(condition: Any) -> None:
@@ -258,6 +243,16 @@ def _amounts(values: Sequence[int]) -> Ints:
     amounts = _integers(values)
     _require(((amounts >= 0) & (amounts <= MAX_VALUE)).all())
     return amounts
+
+
+def _labels(known: dict[str, int], texts: Sequence[str], following: int) -> Ints:
+    """Give the numbers of operators or of modules; new ones get those that follow."""
+    numbers = list(map(known.get, texts))
+    if None in numbers:
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, range(following, following + len(new)), strict=True))
+        numbers = list(map(known.get, texts))
+    return _integers(cast(list[int], numbers))
 
 
 def _lengths(lists: Sequence[Sequence[Any]]) -> Ints:

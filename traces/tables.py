@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import TraceError
 from .trace import Trace
 
+NEVER = np.iinfo(np.int64).max
 MAX_TOTAL = 2**62  # what all sizes, or all times, may add up to: a replay adds in 64 bits
 
 # Columns of the table of instructions: those of Trace.instructions, then the line.
@@ -78,7 +79,9 @@ class Tables:
     Attributes
     ----------
     names : dict of str to int
-        Every name ever bound, in this order, with its id; with ``~id`` once it is released.
+        Every name ever bound, in this order, with its id.
+    released : bytearray
+        For each name 1 once it is released, 0 before.
     operators, modules : dict of str to int
         Their numbers; the module ``""`` is no module, -1.
     instructions, constants, calls, args, results, mutates : Rows
@@ -87,12 +90,20 @@ class Tables:
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
+        self.released = bytearray()
         self.operators: dict[str, int] = {}
         self.modules: dict[str, int] = {"": -1}
         self.n_calls = self.n_constants = 0
         self.instructions, self.constants = Rows(4), Rows(1)
         self.calls = Rows(N_MUTATES + 1)
         self.args, self.results, self.mutates = Rows(1), Rows(3), Rows(1)
+        self._scratch = np.full(1 << 10, NEVER)
+
+    def scratch(self) -> NDArray[np.int64]:
+        """Lend an array with NEVER for each name; it must be given back like that."""
+        if len(self._scratch) < len(self.names):
+            self._scratch = np.full(2 * len(self.names), NEVER)
+        return self._scratch
 
     def pack(self) -> None:
         """Pack every table; TypeError or OverflowError if something is no 64-bit integer."""

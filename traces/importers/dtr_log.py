@@ -6,7 +6,9 @@ that is checked by ``builder.py``, and lines that are no instructions by ``dtr_l
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import NoReturn
 
@@ -63,10 +65,36 @@ def read(data: bytes, name: str, source: str) -> Trace:
     refuses on, lines are taken one by one: that names the line at fault, if there is one.
     """
     begin, line, start = find_start(data)
-    warm_up_lines = max(line - 2, 0)
+    has_warm_up = line > 2
     estimated = start is not None and start.rematsim_times == "estimated"
     builder = TraceBuilder(name, source, times_estimated=estimated)
-    rest: list[Instruction] = []  # of the block before: a call whose results are not complete
+    with _collection_paused():
+        begin, line, rest = _read_blocks(data, begin, line, builder)
+    numbered = zip(range(line - len(rest), line), rest, strict=True)
+    lines = chain(numbered, decode_one_by_one(data[begin:], line, source))
+    try:
+        _OneByOne(lines, builder, source).read()
+    except TraceError as error:
+        if has_warm_up and str(error).endswith("is not defined"):
+            hint = "what stands before the first START is warm-up, and skipped"
+            raise TraceError(f"{error}; {hint}") from None
+        raise
+    return builder.build()
+
+
+def _read_blocks(
+    data: bytes, begin: int, line: int, builder: TraceBuilder
+) -> tuple[int, int, list[Instruction]]:
+    """Hand blocks of lines to the builder as long as it takes them.
+
+    Returns
+    -------
+    begin, line : int
+        Where the lines begin that are left.
+    rest : list of Instruction
+        Lines before those that are left too: a call whose results are not complete.
+    """
+    rest: list[Instruction] = []
     while begin < len(data):
         end = data.find(b"\n", begin + BLOCK_BYTES) + 1 or len(data)
         block = data[begin:end]
@@ -80,16 +108,19 @@ def read(data: bytes, name: str, source: str) -> Trace:
         if events is None or not builder.extend(events):
             break
         begin, line, rest = end, line + n_lines, records[n_complete:]
-    numbered = zip(range(line - len(rest), line), rest, strict=True)
-    lines = chain(numbered, decode_one_by_one(data[begin:], line, source))
+    return begin, line, rest
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause the collection of cycles: there are none, and looking for them costs a tenth."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        _OneByOne(lines, builder, source).read()
-    except TraceError as error:
-        if warm_up_lines and str(error).endswith("is not defined"):
-            hint = "what stands before the first START is warm-up, and skipped"
-            raise TraceError(f"{error}; {hint}") from None
-        raise
-    return builder.build()
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _OneByOne:
