@@ -11,20 +11,17 @@ import lzma
 import struct
 import zipfile
 import zlib
-from pathlib import PurePosixPath
 from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from ..errors import TraceError
-from .unpacking import CHUNK, check_size
+from .unpacking import CHUNK, PACKED_SUFFIXES, check_size, stem
 from .wording import place, reason, show
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 LOG_SUFFIXES = (".log", ".jsonl", ".json")
-PACKED_SUFFIXES = (".gz", ".zst")
-SEPARATOR = "::"  # between a zip and what is in it
 # What zipfile raises on damaged or hostile files.
 _FAILURES = (
     zipfile.BadZipFile,
@@ -54,18 +51,6 @@ class _Model(msgspec.Struct):
 
 class _Manifest(msgspec.Struct):
     models: list[_Model]
-
-
-def stem(path: str) -> str:
-    """Name a trace after its file: without folder, suffix, and suffix of packing.
-
-    >>> stem("logs/a-1.0.log.gz")
-    'a-1.0'
-    """
-    name = PurePosixPath(path.replace("\\", "/")).name
-    for suffix in PACKED_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return PurePosixPath(name).stem
 
 
 class Archive:
@@ -119,7 +104,7 @@ class Archive:
     def read(self, path: str, limit: int | None = None) -> bytes:
         """Unpack one file of the zip, as long as it is no bomb."""
         entry = self._entries[path]
-        where = f"{self._where}{SEPARATOR}{place(path)}"
+        where = f"{self._where}::{place(path)}"
         if entry.flag_bits & 1:
             raise TraceError("it is encrypted: unpack the zip with its password first", where)
         packed = min(entry.compress_size, self._packed_bytes)
@@ -160,7 +145,7 @@ class Archive:
 
     def _listed(self, manifest: str) -> list[Member]:
         """List the logs that the manifest names."""
-        where = f"{self._where}{SEPARATOR}{place(manifest)}"
+        where = f"{self._where}::{place(manifest)}"
         try:
             models = msgspec.json.decode(self.read(manifest, MAX_MANIFEST_BYTES), type=_Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

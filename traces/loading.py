@@ -12,10 +12,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from ..errors import TraceError
-from .archives import SEPARATOR, Archive, Member, stem
 from .bundled import PREFIX as BUNDLED
 from .bundled import bundled_path
 from .importers import dtr_log
@@ -23,10 +22,14 @@ from .storing import store_trace, stored_trace
 from .synthetic import PREFIX as SYNTHETIC
 from .synthetic import synthetic
 from .trace import Trace
-from .unpacking import CHUNK, ZIP, check_size, unpack
+from .unpacking import CHUNK, ZIP, check_size, stem, unpack
 from .wording import place, show
 
+if TYPE_CHECKING:
+    from .archives import Archive, Member
+
 STANDARD_INPUT = "-"
+SEPARATOR = "::"  # between a zip and the log in it that is meant
 AnyPath = str | os.PathLike[str]
 
 
@@ -130,6 +133,8 @@ class _File:
 
     def archive(self) -> Archive:
         """Open the file as a zip."""
+        from .archives import Archive
+
         return Archive(self._data, self.source)
 
     def member_trace(self, archive: Archive, member: Member, name: str | None = None) -> Trace:

@@ -11,17 +11,31 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from ..errors import TraceError
 from .wording import reason
 
 GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", (b"PK\x03\x04", b"PK\x05\x06")
+PACKED_SUFFIXES = (".gz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DEFAULT_MAX_BYTES = 2 << 30
 MAX_RATIO = 250  # logs pack to a thirtieth; only what is made to burst packs to so little
 FREE_BYTES = 64 << 20  # up to here the ratio does not matter
 CHUNK = 1 << 20
 ZSTD_CHUNK = 1 << 10  # each byte can become 32 KiB
+
+
+def stem(path: str) -> str:
+    """Name a trace after its file: without folder, suffix, and suffix of packing.
+
+    >>> stem("logs/a-1.0.log.gz")
+    'a-1.0'
+    """
+    name = PurePosixPath(path.replace("\\", "/")).name
+    for suffix in PACKED_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return PurePosixPath(name).stem
 
 
 def max_bytes() -> int:
