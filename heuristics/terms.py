@@ -52,7 +52,8 @@ def neighborhood_cost(state: State, s: int) -> float:
 @inlineable
 def class_cost(state: State, s: int) -> float:
     """Cost of the equivalence classes next to the storage, ns; needs ``classes``."""
-    return float(state.storages[s].class_ns - state.run[0].lost_ns)
+    run = state.run[0]
+    return float(max(state.storages[s].class_ns - run.lost_ns, run.class_floor_ns))
 
 
 @inlineable

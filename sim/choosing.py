@@ -29,6 +29,7 @@ from .state import (
 Score = Callable[[State, int], float]
 Choose = Callable[[Program, State, int], int]
 INFINITY = float("inf")
+BOUNDED = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES  # kept as lower bounds
 
 
 @kernel
@@ -74,34 +75,93 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
     is_monotone : bool
         Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
     """
-    bounded = needs & (NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES) if is_monotone else 0
-    others = needs & ~bounded
+    if is_monotone and needs & BOUNDED:
+        return _make_bounding_choose(score, needs & BOUNDED, needs & ~BOUNDED)
 
     def choose(program: Program, state: State, call: int) -> int:
         run, pool = state.run[0], state.pool
         lowest, victim = INFINITY, -1
-        looks_at_all = bounded & NEEDS_CLASSES and run.has_negative_class
         for i in range(run.pool_end):
             s = pool[i]
             if s == HOLE:
                 continue
-            if others:
-                refresh(program, state, s, others)
-            if looks_at_all:
-                refresh(program, state, s, bounded)
+            if needs:
+                refresh(program, state, s, needs)
             value = score(state, s)
             if value <= lowest:
-                if bounded:
-                    refresh(program, state, s, bounded)
-                    value = score(state, s)
                 if value == 0.0:
                     return take(state, s, 0.0)
-                if value <= lowest:
-                    lowest, victim = value, s
+                lowest, victim = value, s
             elif value != value:
                 run.failed_storage = s
                 return NAN_SCORE
         return take(state, victim, lowest)
+
+    return choose
+
+
+@kernel
+def lowest_of(state: State, end: int) -> int:
+    """Find the last of the lowest values of a scan; -1 if there is none."""
+    pool, scores = state.pool, state.scores
+    lowest, place = INFINITY, -1
+    for i in range(end):
+        if scores[i] <= lowest and pool[i] != HOLE:
+            lowest, place = scores[i], i
+    return place
+
+
+def _make_bounding_choose(score: Score, bounded: int, others: int) -> Choose:
+    """Score by lower bounds, then make exact the lowest, until the lowest is exact.
+
+    ``bounded`` are the needs that come as lower bounds, ``others`` those looked up for each.
+    """
+
+    @kernel
+    def exact_score(program: Program, state: State, s: int) -> float:
+        if others:
+            refresh(program, state, s, others)
+        refresh(program, state, s, bounded)
+        return score(state, s)
+
+    @kernel
+    def first_zero(program: Program, state: State, end: int) -> int:
+        """Find the first storage that scores exactly 0; the values become exact on the way."""
+        for i in range(end):
+            if state.pool[i] != HOLE and state.scores[i] <= 0.0:
+                state.scores[i] = exact_score(program, state, state.pool[i])
+                if state.scores[i] == 0.0:
+                    return i
+        return -1
+
+    def choose(program: Program, state: State, call: int) -> int:
+        run, pool, scores = state.run[0], state.pool, state.scores
+        end = run.pool_end
+        must_be_exact = bounded & NEEDS_CLASSES and run.class_floor_ns < 0
+        for i in range(end):
+            s = pool[i]
+            if s == HOLE:
+                continue
+            if must_be_exact:
+                scores[i] = exact_score(program, state, s)
+            else:
+                if others:
+                    refresh(program, state, s, others)
+                scores[i] = score(state, s)
+            if scores[i] != scores[i]:
+                run.failed_storage = s
+                return NAN_SCORE
+        while True:
+            place = lowest_of(state, end)
+            if scores[place] <= 0.0:
+                zero = first_zero(program, state, end)
+                if zero >= 0:
+                    return take(state, pool[zero], 0.0)
+                place = lowest_of(state, end)
+            value = exact_score(program, state, pool[place])
+            if value == scores[place]:
+                return take(state, pool[place], value)
+            scores[place] = value
 
     return choose
 

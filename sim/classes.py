@@ -13,6 +13,7 @@ from .program import Program
 from .state import BANISHED, EVICTED, State
 
 NO_NODE = -1
+NO_FLOOR = -(1 << 62)
 
 
 @kernel
@@ -87,7 +88,7 @@ def part(state: State, s: int) -> bool:
         run.lost_ns += cost_ns
     row.cost_ns -= cost_ns
     if row.members > 0 and row.cost_ns < 0:  # it became dearer while it was evicted
-        run.has_negative_class = 1
+        run.class_floor_ns = NO_FLOOR
     return row.members > 0
 
 

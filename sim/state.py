@@ -78,7 +78,7 @@ RUN_FIELDS = np.dtype(
         ("stamp", "i8"),
         ("lost_ns", "i8"),  # cost that classes have lost so far
         ("class_end", "i8"),
-        ("has_negative_class", "i8"),
+        ("class_floor_ns", "i8"),  # no class costs less: 0, until one does
         # of the storage being scored: its evicted neighborhood as a set, its next use
         ("set_ns", "i8"),
         ("set_last_access", "i8"),
@@ -182,6 +182,7 @@ class State(Bundle):
     pool           int64   storages that may be evicted, in order of entry, with holes (-1)
     frames         record  `FRAME_FIELDS`: the stack of calls being materialized
     pending        int64   the stack of their undefined operands
+    scores         float64 values of a scan, beside the pool
     victims        int64   storages that `choose` picked
     classes        record  `CLASS_FIELDS`: union-find forest of the evicted classes
     mark           int64   by storage: the last walk that saw it
@@ -199,6 +200,7 @@ class State(Bundle):
     defined: NDArray[np.uint8]
     waiting: NDArray[np.uint8]
     pool: NDArray[np.int64]
+    scores: NDArray[np.float64]
     frames: Any
     pending: NDArray[np.int64]
     victims: NDArray[np.int64]
@@ -218,6 +220,7 @@ class State(Bundle):
         "defined": np.uint8,
         "waiting": np.uint8,
         "pool": np.int64,
+        "scores": np.float64,
         "frames": FRAME_FIELDS,
         "pending": np.int64,
         "victims": np.int64,
@@ -260,6 +263,7 @@ def allocate(program: Program, logs_events: bool = False) -> State:
         defined=np.zeros(len(program.tensors), np.uint8),
         waiting=np.zeros(waits, np.uint8),
         pool=np.zeros(2 * count + 64, np.int64),
+        scores=np.zeros(2 * count + 64, np.float64),
         frames=_records(calls + 2, FRAME_FIELDS),
         pending=np.zeros(len(program.parents) + 1, np.int64),
         victims=np.zeros(count + 1, np.int64),
