@@ -113,10 +113,11 @@ def parse_budget(given: BudgetLike) -> Budget:
         return given
     if isinstance(given, str):
         return _budget_of(given, *_quantity(given))
-    if isinstance(given, Integral) and not isinstance(given, bool):
-        return _budget_of(given, "bytes", Decimal(int(given)))
-    if isinstance(given, Real) and not isinstance(given, bool):
-        return _budget_of(given, "fraction", Decimal(repr(float(given))))
+    number: object = given  # numpy's numbers are welcome, too
+    if isinstance(number, Real) and not isinstance(given, bool):
+        if isinstance(number, Integral):
+            return _budget_of(given, "bytes", Decimal(int(number)))
+        return _budget_of(given, "fraction", Decimal(repr(float(number))))
     raise BudgetError(f"budget {given!r}: {type(given).__name__} is no budget; {ALLOWED}")
 
 

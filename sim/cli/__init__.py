@@ -1,0 +1,1 @@
+"""The command ``rematsim``: results on standard output, everything else on standard error."""

@@ -1,0 +1,25 @@
+"""``rematsim check-heuristic``: whether a heuristic keeps the rules, for its author.
+
+The checks themselves are `rematsim.heuristics.conformance`'s.
+"""
+
+from __future__ import annotations
+
+import click
+
+from . import options
+
+
+@options.command("check-heuristic", "rematsim check-heuristic mine.py:my_score")
+@click.argument("heuristic", metavar="HEURISTIC")
+@options.json_option
+def command(heuristic: str, as_json: bool) -> int:
+    """Check a heuristic of your own.
+
+    HEURISTIC is file.py:function, or a name. The exit code is 1 if it breaks a rule that all
+    heuristics keep.
+    """
+    from ..heuristics.conformance import check_heuristic
+
+    report = check_heuristic(heuristic)
+    return 0

@@ -1,0 +1,103 @@
+"""``rematsim list``: the names that the other sub-commands take, and what columns mean.
+
+It only shows what is defined elsewhere; `COLUMN_MEANINGS` alone is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from . import options
+from .output import print_json
+
+COLUMN_MEANINGS = {
+    "trace": "name in the manifest, or the file's stem",
+    "trace_digest": "SHA-256 of the trace's content, not of the file",
+    "kind": "online: decided while running; static: a plan made before",
+    "method": "heuristic or planner",
+    "deallocation": "what a release of the program does: eager, ignore or banish",
+    "mutation": "how mutation is replayed: copy or inplace",
+    "memory": "memory model: counter (bytes only)",
+    "slowdown_limit": "slowdown at which the run stops as thrashed; empty: none",
+    "budget_bytes": "bytes allowed, constants and outputs included; empty: unlimited",
+    "budget_fraction": "the budget as a fraction of the unlimited peak, where so asked",
+    "unlimited_peak_bytes": "bytes at the peak without a budget, under banish",
+    "seed": "of a heuristic that draws lots; empty for the others",
+    "status": "ok, oom (out of memory) or thrashed",
+    "model_ns": "the model's own compute, as far as the run came",
+    "remat_ns": "compute spent on rematerialization",
+    "stall_ns": "time spent waiting for transfers",
+    "search_ns": "time charged for the heuristic's own work",
+    "slowdown": "(model + rematerialization + stalls + search) / model; empty unless ok",
+    "clock": "nanoseconds on the simulated clock at the end, from 1",
+    "peak_bytes": "most bytes in memory at once",
+    "evictions": "evictions in all, those of the deallocation policy included",
+    "pressure_evictions": "evictions that memory forced",
+    "evict_sha": "digest of the evicted storages, in order: equal where decisions are",
+    "rematerializations": "calls computed again",
+    "evaluations": "scores that the plain algorithm computes; with --count-accesses",
+    "metadata_accesses": "scores and edges that it visits; with --count-accesses",
+    "run_seconds": "seconds that the replay took on this machine",
+    "base_compute_ns": "the model's own compute in all",
+    "failed_at": "instruction at which the run failed; empty if ok",
+    "message": "why it failed, in words; empty if ok",
+}
+
+FORMATS = {
+    ".log": "operator log of the DTR prototype: JSON, an instruction a line",
+    ".gz, .zst": "the same, compressed",
+    ".zip": "several logs, with a manifest.json or without",
+    "-": "a log on standard input",
+}
+
+
+@options.command("list", "rematsim list heuristics", "rematsim list columns --json")
+@click.argument(
+    "what", type=click.Choice(["heuristics", "traces", "columns", "formats"]), required=False
+)
+@options.json_option
+def command(what: str | None, as_json: bool) -> None:
+    """List what there is to choose from.
+
+    Heuristics, bundled traces, columns of the tables, formats of files; or all of them.
+    """
+    chosen = SECTIONS if what is None else {what: SECTIONS[what]}
+    sections = {name: collect() for name, collect in chosen.items()}
+    if as_json:
+        print_json(sections)
+        return
+    for place, (name, entries) in enumerate(sections.items()):
+        if what is None:
+            click.echo(f"{chr(10) if place else ''}{name}")
+        width = max(map(len, entries), default=0)
+        for entry, meaning in entries.items():
+            click.echo(f"  {entry:<{width}}  {meaning}".rstrip())
+
+
+def _heuristics() -> dict[str, str]:
+    """Give each heuristic's summary and reference."""
+    from ..heuristics import get, names
+
+    found = {}
+    for name in names():
+        heuristic = get(name)
+        reference = f" ({heuristic.reference})" if heuristic.reference else ""
+        found[name] = f"{heuristic.summary}{reference}"
+    return found
+
+
+def _traces() -> dict[str, str]:
+    """Give each bundled trace as it is named on the command line, and its file."""
+    from ..traces.bundled import PREFIX, bundled_traces
+
+    return {f"{PREFIX}{name}": path.name for name, path in bundled_traces().items()}
+
+
+SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
+    "heuristics": _heuristics,
+    "traces": _traces,
+    "columns": lambda: COLUMN_MEANINGS,
+    "formats": lambda: FORMATS,
+}

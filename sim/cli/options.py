@@ -1,0 +1,219 @@
+"""Options that several sub-commands share, and the types that read their values.
+
+A value that cannot be read is an error of usage (exit code 2), told before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..budgets import Budget
+
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+DEALLOCATIONS = click.Choice(["eager", "ignore", "banish"])
+MUTATIONS = click.Choice(["copy", "inplace"])
+TEXT = click.STRING
+
+
+debug_option = click.option(
+    "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error."
+)
+
+
+def command(name: str, *examples: str) -> Callable[[F], click.Command]:
+    """Make a sub-command whose help ends with examples, and which knows ``--debug``."""
+    title = "Example:" if len(examples) == 1 else "Examples:"
+    epilog = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
+
+    def decorate(function: F) -> click.Command:
+        made = click.command(name, epilog=epilog, context_settings=SETTINGS)(function)
+        return debug_option(made)
+
+    return decorate
+
+
+class BudgetType(ParamType):
+    """One budget."""
+
+    name = "budget"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Budget:
+        """Read it."""
+        from ..budgets import parse_budget
+
+        try:
+            return parse_budget(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class BudgetsType(ParamType):
+    """Budgets: a list, ranges."""
+
+    name = "budgets"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[Budget]:
+        """Read and expand them."""
+        from ..budgets import expand_budgets
+
+        try:
+            return expand_budgets(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class SeedsType(ParamType):
+    """Seeds: a list, ranges."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        """Read and expand them."""
+        from ..grid import expand_seeds
+
+        try:
+            return expand_seeds(value)
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class SlowdownLimitType(ParamType):
+    """A number from 1 up, or ``none``."""
+
+    name = "number|none"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | None:
+        """Read it; infinity stands for no limit until `slowdown_limit` is called."""
+        if str(value).lower() == "none":
+            return math.inf
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and number >= 1):
+            self.fail(f"{value!r}: a number from 1 up (2 is the paper's), or none", param, ctx)
+        return number
+
+
+def finite(limit: float) -> float | None:
+    """Return a slowdown limit as the simulator takes it: None for none."""
+    return None if math.isinf(limit) else limit
+
+
+class ListOf(ParamType):
+    """Several values of a type, with commas between them; commas in brackets are theirs."""
+
+    def __init__(self, item: ParamType) -> None:
+        self.item = item
+        self.name = f"{item.name},..."
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Show the item's choices."""
+        metavar = self.item.get_metavar(param, ctx)
+        return f"{metavar},..." if metavar else None
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[Any, ...]:
+        """Split it and read each part."""
+        if not isinstance(value, str):
+            return tuple(value)
+        return tuple(self.item.convert(part, param, ctx) for part in split_list(value))
+
+
+def split_list(text: str) -> list[str]:
+    """Split at the commas that stand outside brackets.
+
+    Examples
+    --------
+    >>> split_list("h_LRU, ignore_small(h_DTR, 0.01)")
+    ['h_LRU', 'ignore_small(h_DTR, 0.01)']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def available_cores() -> int:
+    """Count the processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def trace_given(trace: str) -> str:
+    """Refuse to wait for a trace that somebody would have to type."""
+    if trace == "-" and sys.stdin.isatty():
+        raise click.UsageError("no TRACE given (a file, or a log on standard input)")
+    return trace
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+cache_option = click.option(
+    "--no-cache", is_flag=True, help="Neither read nor write the cache of traces."
+)
+
+
+def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:
+    """Add the options of a run; ``listing`` makes a type of one value one of several."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(
+            [
+                click.option(
+                    "--deallocation",
+                    default="eager",
+                    show_default=True,
+                    type=listing(DEALLOCATIONS),
+                    help="What to do when the program drops its last reference.",
+                ),
+                click.option(
+                    "--slowdown-limit",
+                    default="2",
+                    show_default=True,
+                    type=listing(SlowdownLimitType()),
+                    help="Slowdown at which a run counts as thrashing, or none.",
+                ),
+                click.option(
+                    "--mutation",
+                    default="copy",
+                    show_default=True,
+                    type=listing(MUTATIONS),
+                    help="How an operator that mutates is replayed.",
+                ),
+                click.option(
+                    "--count-accesses",
+                    is_flag=True,
+                    help="Count scores and metadata accesses of the plain algorithm (slower).",
+                ),
+                cache_option,
+            ]
+        ):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def single(item: ParamType) -> ParamType:
+    """Take one value: the counterpart of `ListOf` for `run_options`."""
+    return item

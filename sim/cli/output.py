@@ -1,0 +1,146 @@
+"""How results are written: numbers for people, JSON and CSV for programs.
+
+Files appear whole or not at all. Nothing here knows what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO
+
+import click
+
+from ..errors import OutputError
+from ..files import write_atomically
+
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
+
+
+def format_bytes(count: int | None) -> str:
+    """Write bytes with a binary unit.
+
+    Examples
+    --------
+    >>> format_bytes(1536), format_bytes(12), format_bytes(None)
+    ('1.50 KiB', '12 B', 'unlimited')
+    """
+    if count is None:
+        return "unlimited"
+    power = min(max(count.bit_length() - 1, 0) // 10, len(_BYTES) - 1)
+    return f"{count} B" if power == 0 else f"{count / 2 ** (10 * power):.2f} {_BYTES[power]}"
+
+
+def format_ns(time: int) -> str:
+    """Write nanoseconds with a unit of sensible size.
+
+    Examples
+    --------
+    >>> format_ns(1_500_000), format_ns(12)
+    ('1.50 ms', '12 ns')
+    """
+    for size, unit in _TIMES:
+        if time >= size:
+            return f"{time / size:.2f} {unit}"
+    return f"{time} ns"
+
+
+def format_count(count: int) -> str:
+    """Write a count with thousands set apart.
+
+    Examples
+    --------
+    >>> format_count(12345)
+    '12,345'
+    """
+    return f"{count:,}"
+
+
+def print_json(value: object) -> None:
+    """Print JSON: a list with an item a line, an object with a field a line."""
+    if isinstance(value, list):
+        lines = ",\n".join(json.dumps(item, allow_nan=False) for item in value)
+        click.echo(f"[\n{lines}\n]" if lines else "[]")
+    else:
+        click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_fields(fields: Mapping[str, str]) -> None:
+    """Print names and values in two columns."""
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        click.echo(f"{name:<{width}}  {value}".rstrip())
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> None:
+    """Print a table whose first columns are text and whose others are numbers."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, title in enumerate(header):
+        is_text = index < n_text
+        table.add_column(title, justify="left" if is_text else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    # Never cut to the width of a terminal: a wide table is meant to be scrolled or piped.
+    console = Console(highlight=False, markup=False, soft_wrap=True, width=10_000)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        if line.strip():
+            click.echo(line.rstrip())
+
+
+def write_csv(
+    path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]
+) -> None:
+    """Write rows as CSV; None is an empty field.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written; one that was there before is then unchanged.
+    """
+    with _opened(Path(path)) as binary:
+        file = TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", newline="")
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        file.flush()
+        file.detach()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written whole; a device or a pipe, which cannot be replaced, as it is."""
+    if path.is_file() or not path.exists():
+        with write_atomically(path) as file:
+            yield file
+        return
+    try:
+        with path.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def check_writable(path: str | Path | None) -> None:
+    """Refuse a place where nothing can be written, before any work is done for it."""
+    if path is None:
+        return
+    path = Path(path)
+    folder = path.resolve().parent
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; give the name of a file in it")
+    if not folder.is_dir():
+        raise OutputError(f"{path}: there is no folder {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise OutputError(f"{path}: cannot be written (no permission)")

@@ -1,0 +1,72 @@
+"""Progress of a sweep on standard error: a bar on a terminal, a few plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+LINE_SECONDS = 5.0
+
+
+class Progress:
+    """Shows how many runs are done.
+
+    Parameters
+    ----------
+    is_quiet : bool
+        Whether to count only, and show nothing.
+    """
+
+    def __init__(self, is_quiet: bool) -> None:
+        self.done = 0
+        self.total = 0
+        self._is_quiet = is_quiet
+        self._bar: Any = None
+        self._next_line = time.monotonic() + LINE_SECONDS
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def report(self, done: int, total: int) -> None:
+        """Take and show new numbers; the first call tells how much is done already."""
+        is_first = self.total == 0
+        self.done, self.total = done, total
+        if self._is_quiet:
+            return
+        if is_first and done:
+            click.echo(f"rematsim: {done} of {total} runs were done before", err=True)
+        if sys.stderr.isatty():
+            self._show_bar()
+        elif time.monotonic() >= self._next_line and done < total:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            click.echo(f"rematsim: {done} of {total} runs", err=True)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _show_bar(self) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+            from rich.progress import Progress as RichProgress
+
+            self._bar = RichProgress(
+                "sweep",
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task("sweep", total=self.total)
+            self._bar.start()
+        self._bar.update(self._task, completed=self.done)

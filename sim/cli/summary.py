@@ -1,0 +1,69 @@
+"""The table that ends a sweep: slowdown by trace, method and budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING, TypeAlias
+
+from .output import format_bytes, print_table
+
+if TYPE_CHECKING:
+    from ..store import Row
+
+# Options that get a column where they differ.
+OPTIONS = ("deallocation", "mutation", "slowdown_limit")
+
+_Budget: TypeAlias = tuple[object, object]
+
+
+def print_summary(rows: Sequence[Row]) -> None:
+    """Print a line per trace, options and method, a column per budget.
+
+    Notes
+    -----
+    A cell shows the slowdown, or how the run failed; over several seeds the median of those that
+    ended ok, with the number of those that did not.
+    """
+    varying = [name for name in OPTIONS if len({row[name] for row in rows}) > 1]
+    budgets = list(dict.fromkeys(_budget(row) for row in rows))
+    lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
+    for row in rows:
+        key = (str(row["trace"]), *(str(row[name]) for name in varying), str(row["method"]))
+        lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
+    print_table(
+        ["trace", *varying, "method", *_titles(budgets)],
+        [
+            (*key, *(_cell(line.get(budget, [])) for budget in budgets))
+            for key, line in lines.items()
+        ],
+        n_text=2 + len(varying),
+    )
+
+
+def _budget(row: Row) -> _Budget:
+    """Tell the budget that was asked for: a fraction, or bytes."""
+    fraction = row["budget_fraction"]
+    return fraction, (row["budget_bytes"] if fraction is None else None)
+
+
+def _titles(budgets: Sequence[_Budget]) -> list[str]:
+    """Name the budgets, in exact bytes where rounding would make two look alike."""
+    rounded = [
+        f"{fraction}x" if fraction is not None else format_bytes(count)  # type: ignore[arg-type]
+        for fraction, count in budgets
+    ]
+    return [
+        title if rounded.count(title) == 1 else f"{count} B"
+        for title, (_, count) in zip(rounded, budgets, strict=True)
+    ]
+
+
+def _cell(rows: Sequence[Row]) -> str:
+    """Show the runs of one cell, of one seed or several."""
+    slowdowns = [row["slowdown"] for row in rows if isinstance(row["slowdown"], float | int)]
+    failures = [str(row["status"]) for row in rows if row["status"] != "ok"]
+    if not slowdowns:
+        return "/".join(sorted(set(failures)))
+    failed = f" ({len(failures)} failed)" if failures else ""
+    return f"{median(slowdowns):.3f}{failed}"

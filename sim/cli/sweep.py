@@ -1,0 +1,144 @@
+"""``rematsim sweep``: every trace under every method and budget, into one table.
+
+It reads what is asked for and shows what comes out; the work is `rematsim.sweeps`'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..budgets import Budget
+from . import options
+from .output import check_writable, print_json, write_csv
+
+if TYPE_CHECKING:
+    from ..grid import Grid
+    from ..store import Row
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where the rows go, and what is said on the way."""
+
+    out: str | None
+    csv: str | None
+    as_json: bool
+    is_quiet: bool
+
+
+@options.command(
+    "sweep",
+    "rematsim sweep model.log --heuristic h_DTR,h_LRU --budget 0.3x:0.9x:0.2x",
+    "rematsim sweep dtr-logs.zip --out runs.sqlite --csv runs.csv --jobs 8",
+    "rematsim sweep model.log --heuristic h_rand --seed 0:9 --budget 4GiB,6GiB",
+)
+@click.argument("files", nargs=-1)
+@click.option(
+    "--heuristic",
+    "heuristics",
+    multiple=True,
+    type=options.ListOf(options.TEXT),
+    help="Names or file.py:function; may be repeated. Default: the six of the DTR paper.",
+)
+@click.option(
+    "--budget",
+    "budgets",
+    multiple=True,
+    default=["0.1x:1.0x:0.1x"],
+    show_default=True,
+    type=options.BudgetsType(),
+    help="Bytes (6GiB), fractions of the unlimited peak (0.5x), lists, ranges; may be repeated.",
+)
+@options.run_options(options.ListOf)
+@click.option(
+    "--seed",
+    "seeds",
+    default="0",
+    show_default=True,
+    type=options.SeedsType(),
+    help="Seeds of heuristics that draw lots: 1,2,3 or 0:9.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    help="Processes. Default: one for each processor core.",
+)
+@click.option("--out", metavar="FILE.sqlite", help="Keep the rows here; run again to go on.")
+@click.option("--csv", metavar="FILE", help="Write the rows of this sweep as CSV at the end.")
+@options.json_option
+@click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Do not show progress.")
+def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **given: Any) -> None:
+    """Run traces x heuristics x budgets.
+
+    FILES are logs, plain or compressed, .zip files of several, or bundled:NAME (see rematsim list
+    traces); - or none reads standard input. Each run is one row, whether it ends ok, out of
+    memory or thrashing. With --out, a sweep that was stopped at any moment goes on where it was
+    when it is started again.
+    """
+    outputs = _Outputs(given["out"], given["csv"], given["as_json"], given["is_quiet"])
+    check_writable(outputs.out)
+    check_writable(outputs.csv)
+    grid = _read_grid(files, seeds, given)
+    rows = _run(grid, jobs or options.available_cores(), outputs)
+    if outputs.csv is not None:
+        from ..result import COLUMNS
+
+        write_csv(outputs.csv, COLUMNS, rows)
+    if outputs.as_json:
+        print_json(rows)
+    else:
+        from .summary import print_summary
+
+        print_summary(rows)
+
+
+def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, Any]) -> Grid:
+    """Load the traces and make the grid; say so where two of them are the same."""
+    from ..grid import expand_options, make_grid
+    from ..sweeps import HEURISTICS
+    from ..traces.loading import load_traces
+
+    paths = [options.trace_given(file) for file in files or ("-",)]
+    traces = load_traces(paths, cache=not given["no_cache"])
+    budgets: list[Budget] = [budget for part in given["budgets"] for budget in part]
+    heuristics = [name for part in given["heuristics"] for name in part]
+    grid = make_grid(
+        traces,
+        heuristics or HEURISTICS,
+        budgets,
+        seeds,
+        expand_options(
+            mutation=given["mutation"],
+            deallocation=given["deallocation"],
+            slowdown_limit=[options.finite(limit) for limit in given["slowdown_limit"]],
+            count_accesses=given["count_accesses"],
+            cached=not given["no_cache"],
+        ),
+    )
+    if len(grid.traces) < len(traces):
+        click.echo("rematsim: note: traces that are equal are run once", err=True)
+    return grid
+
+
+def _run(grid: Grid, jobs: int, outputs: _Outputs) -> list[Row]:
+    """Run the grid; when that stops early, say what is kept and how to go on."""
+    from ..store import Store
+    from ..sweeps import run_grid
+    from .progress import Progress
+
+    with Store(outputs.out) as store, Progress(outputs.is_quiet) as progress:
+        try:
+            return run_grid(grid, store, jobs, progress.report)
+        except BaseException:
+            progress.stop()
+            kept = f"kept in {outputs.out}; run the same command again to go on"
+            lost = "lost (--out FILE.sqlite would keep them)"
+            click.echo(
+                f"rematsim: stopped: {progress.done} of {progress.total} runs are done and "
+                f"{kept if outputs.out else lost}",
+                err=True,
+            )
+            raise

@@ -1,0 +1,225 @@
+"""What a sweep is asked for: traces x options x methods x budgets x seeds, as cells with keys.
+
+Nothing here runs or stores anything. The key of a cell is made of content only, so that a cell
+asked for again, from another file or folder, is known again (`store.py`, `sweeps.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from .budgets import Budget, BudgetLike, expand_budgets
+from .errors import InputError
+from .heuristics.methods import get
+from .jit import engine_digest
+from .simulation import Options
+from .store import CellKey
+
+if TYPE_CHECKING:
+    from .heuristics.registry import Heuristic
+    from .traces.trace import Trace
+
+# Options that tell one cell from another, as columns do.
+OPTIONS = ("mutation", "deallocation", "slowdown_limit")
+MAX_SEEDS = 10_000
+MAX_SEED = 2**32 - 1
+
+Seeds: TypeAlias = "int | str | Iterable[int]"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A heuristic as the user named it, and what is known of it before any run."""
+
+    given: Any
+    heuristic: Heuristic
+
+    @property
+    def name(self) -> str:
+        """The heuristic's public name, as in the column ``method``."""
+        return self.heuristic.name
+
+
+class Run(NamedTuple):
+    """What a worker needs to run a cell, its trace aside; it travels between processes."""
+
+    heuristic: Any
+    budget: Budget
+    options: Options
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep; ``seed`` is None for a method that draws no lots."""
+
+    trace: Trace = field(repr=False)
+    options: Options
+    method: Method
+    budget: Budget
+    seed: int | None
+
+    @property
+    def key(self) -> CellKey:
+        """What names the cell, and the digest of all that its row is made from."""
+        asked = [
+            self.trace.digest,
+            self.method.name,
+            repr(self.method.heuristic.parameters),
+            str(self.budget),
+            self.seed,
+            [getattr(self.options, name) for name in OPTIONS],
+        ]
+        heuristic, is_counting = self.method.heuristic, self.options.count_accesses
+        made_from = [asked, is_counting, heuristic.source, engine_digest()]
+        return CellKey(_digest(asked), _digest(made_from))
+
+    @property
+    def run(self) -> Run:
+        """What a worker is told."""
+        options = replace(self.options, seed=self.seed or 0)
+        return Run(self.method.given, self.budget, options)
+
+    def __str__(self) -> str:
+        """Name the cell in messages."""
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"{self.trace.name}, {self.method.name}, {self.budget}{seed}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The product of what is asked for, deterministic methods once for all seeds.
+
+    Parameters
+    ----------
+    traces, methods, budgets, seeds, options : tuple
+        In the order in which the rows will stand; traces outermost, then options.
+    """
+
+    traces: tuple[Trace, ...]
+    methods: tuple[Method, ...]
+    budgets: tuple[Budget, ...]
+    seeds: tuple[int, ...]
+    options: tuple[Options, ...]
+
+    def cells(self) -> list[Cell]:
+        """Return the cells in order, each once."""
+        cells = (
+            Cell(trace, options, method, budget, seed)
+            for trace, options, method, budget in itertools.product(
+                self.traces, self.options, self.methods, self.budgets
+            )
+            for seed in (self.seeds if method.heuristic.is_random else (None,))
+        )
+        return list({cell.key: cell for cell in cells}.values())
+
+
+def find_methods(given: Any) -> tuple[Method, ...]:
+    """Resolve heuristics: names, ``file.py:function``, functions or Heuristics, one or several.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such heuristic.
+    InputError
+        If two of them have the same name, which would make their rows look alike.
+    """
+    items = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    methods: dict[str, Method] = {}
+    for item in items:
+        method = Method(item, get(item))
+        other = methods.setdefault(method.name, method)
+        if _content(other.heuristic) != _content(method.heuristic):
+            raise InputError(f"two different heuristics are called {method.name!r}: rename one")
+    if not methods:
+        raise InputError("no heuristic given")
+    return tuple(methods.values())
+
+
+def expand_seeds(given: Seeds) -> tuple[int, ...]:
+    """Read seeds: an int, ints, or text such as ``1,2,3`` or ``0:9`` (end included).
+
+    Examples
+    --------
+    >>> expand_seeds("7,0:3")
+    (7, 0, 1, 2, 3)
+    """
+    if isinstance(given, int):
+        seeds = [given]
+    elif isinstance(given, str):
+        seeds = [seed for part in given.split(",") for seed in _seed_range(part)]
+    else:
+        seeds = list(given)
+    if not 0 < len(seeds) <= MAX_SEEDS:
+        raise InputError(f"seeds {given!r}: between 1 and {MAX_SEEDS} of them")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+            raise InputError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
+    return tuple(dict.fromkeys(seeds))
+
+
+def expand_options(**given: Any) -> tuple[Options, ...]:
+    """Return every combination of options of a run, each of which may be one value or several.
+
+    Parameters
+    ----------
+    **given
+        Fields of `Options`; ``slowdown_limit`` None is no limit.
+    """
+    names, values = list(given), [_several(value) for value in given.values()]
+    combinations = (dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*values))
+    return tuple(Options(**chosen) for chosen in combinations)
+
+
+def make_grid(
+    traces: Iterable[Trace],
+    heuristics: Any,
+    budgets: BudgetLike | Iterable[BudgetLike],
+    seeds: Seeds,
+    options: tuple[Options, ...],
+) -> Grid:
+    """Read everything that a user may ask for in its many forms into a Grid."""
+    unique: dict[str, Trace] = {}
+    for trace in traces:
+        unique.setdefault(trace.digest, trace)
+    if not unique:
+        raise InputError("no trace given")
+    return Grid(
+        tuple(unique.values()),
+        find_methods(heuristics),
+        tuple(expand_budgets(budgets)),
+        expand_seeds(seeds),
+        options,
+    )
+
+
+def _seed_range(text: str) -> range:
+    """Read ``3`` or ``0:9``."""
+    match = re.fullmatch(r"\s*(\d{1,10})\s*(?::\s*(\d{1,10})\s*)?", text, re.ASCII)
+    if match is None:
+        raise InputError(f"seed {text!r}: a whole number, or a range 0:9 (end included)")
+    first = int(match[1])
+    last = first if match[2] is None else int(match[2])
+    if not first <= last < first + MAX_SEEDS:
+        raise InputError(f"seeds {text!r}: from low to high, at most {MAX_SEEDS} of them")
+    return range(first, last + 1)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    """Return one value or several as a tuple, each once."""
+    is_one = isinstance(value, str) or not isinstance(value, Iterable)
+    return (value,) if is_one else tuple(dict.fromkeys(value))
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+
+
+def _content(heuristic: Heuristic) -> tuple[object, ...]:
+    """Tell what two heuristics of one name must have in common."""
+    return heuristic.parameters, heuristic.source

@@ -1,0 +1,109 @@
+"""Workers: the processes that run a sweep's batches, and how they end.
+
+It knows no cells and no rows: `executor` gives a `concurrent.futures` executor, and sees to it
+that nothing is left running after an error, a Ctrl-C or the end of the parent.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from typing import Any
+
+from .errors import RematsimError
+
+
+class WorkerError(RematsimError):
+    """The system killed a worker of a sweep; the rows that were finished are kept."""
+
+
+@contextmanager
+def executor(workers: int) -> Iterator[Executor]:
+    """Give an executor; when its user fails or is interrupted, do not wait for its workers.
+
+    Parameters
+    ----------
+    workers : int
+        Processes; one means this process, and none is started.
+    """
+    if workers == 1:
+        yield _InlineExecutor()
+        return
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(workers, _context(), initializer=_start_worker)
+    try:
+        yield pool
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def can_travel(functions: Iterable[Any]) -> bool:
+    """Whether user's functions can be sent to other processes; say so where they cannot.
+
+    Parameters
+    ----------
+    functions : iterable
+        Names, functions or other objects; names always can.
+    """
+    for function in functions:
+        if not isinstance(function, str) and not _is_importable(function):
+            name = getattr(function, "__name__", None) or getattr(function, "name", function)
+            warnings.warn(
+                f"{name} is no function of a module: the sweep runs in one process", stacklevel=2
+            )
+            return False
+    return True
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether another process would find the function where it stands."""
+    try:
+        pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    # What was typed at a prompt or in a notebook has no file that a worker could import.
+    return hasattr(sys.modules["__main__"], "__file__")
+
+
+def _context() -> Any:
+    """Choose how processes start: from one that has loaded the engine, where there is such."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["rematsim.simulation"])
+    return context
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when the parent does, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def end_with_parent() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+class _InlineExecutor(Executor):
+    """Runs everything at once, in this process."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
