@@ -71,9 +71,7 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
 
 def sample(inner: Heuristic) -> Heuristic:
     """Look only at a random part of the pool: strides of 1 to floor(sqrt(n)) (DTR prototype)."""
-    return dataclasses.replace(
-        inner, name=f"sample({inner.name})", samples=True, is_random=True
-    )
+    return dataclasses.replace(inner, name=f"sample({inner.name})", samples=True, is_random=True)
 
 
 def ignore_small(inner: Heuristic, fraction: float = SMALL) -> Heuristic:
@@ -142,7 +140,9 @@ def _from_file(path: Path, function: str) -> Heuristic:
             raise HeuristicError(f"{path}: {_place(error, path)}") from error
     found = getattr(module, function, None)
     if not callable(found):
-        known = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == name]
+        known = [
+            n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == name
+        ]
         raise HeuristicError(
             f"{path}: no function {function!r}; it has {', '.join(known) or 'none'}"
         )
@@ -171,7 +171,9 @@ def _from_function(function: Callable[..., Any]) -> Heuristic:
     except (TypeError, ValueError):
         count = 2
     if count != 2:
-        raise HeuristicError(f"{_where(function)}: a heuristic takes (state, s), not {count} values")
+        raise HeuristicError(
+            f"{_where(function)}: a heuristic takes (state, s), not {count} values"
+        )
     name = getattr(function, "__name__", type(function).__name__)
     return Heuristic(
         name, function, summary=inspect.getdoc(function) or "", source=_digest(function)

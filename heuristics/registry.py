@@ -137,9 +137,7 @@ def heuristic(
 
     def declare(function: Score) -> Score:
         function = inlineable(function)
-        made = Heuristic(
-            name, function, needs, reference, _summary(function), monotone, offline
-        )
+        made = Heuristic(name, function, needs, reference, _summary(function), monotone, offline)
         function.heuristic = made  # type: ignore[attr-defined]
         if function.__module__.startswith(__package__ or "rematsim"):
             _register(name, lambda: made)
@@ -188,9 +186,7 @@ def family(
 
 def declare_random(name: str, reference: str, summary: str) -> None:
     """Declare the policy that takes any storage of the pool."""
-    made = Heuristic(
-        name, _no_score, (), reference, summary, is_random=True, kind="random"
-    )
+    made = Heuristic(name, _no_score, (), reference, summary, is_random=True, kind="random")
     _register(name, lambda: made)
 
 

@@ -1,4 +1,4 @@
-"""How a victim is chosen: factories of `choose`, the function that the engine calls by pointer.  [kernels]
+"""Kernels: how a victim is chosen. Factories of `choose`, which the engine calls by pointer.
 
 ``choose(program, state, call)`` writes victims into ``State.victims`` and returns how many. The
 fast scan and the plain one pick the same storage: lowest score, ties to the one that entered the
@@ -265,4 +265,3 @@ def make_asking_choose() -> Choose:
         return ASK_PYTHON
 
     return choose
-

@@ -27,9 +27,7 @@ def _choose_signature() -> Any:
 @functools.cache
 def run() -> Callable[[Program, State, Any], int]:
     """Get the compiled engine."""
-    return entry(
-        engine.run, signature("int64", Program, State, pointer_to(_choose_signature()))
-    )
+    return entry(engine.run, signature("int64", Program, State, pointer_to(_choose_signature())))
 
 
 def choose(function: choosing.Choose, name: str, *, cached: bool) -> Any:
@@ -81,4 +79,3 @@ def render_decimals(numbers: Any, count: int, text: Any) -> int:
             value //= 10
         end += digits
     return end
-

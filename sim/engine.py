@@ -1,4 +1,4 @@
-"""The engine: runs a Program's instructions in order, materializing what is not there.        [kernels]
+"""Kernels: the engine runs a Program's instructions, materializing what is not there.
 
 `run` is the only loop over a program. It never recurses: calls under way are frames on a stack in
 State, so it can also stop anywhere, let Python look or choose, and go on.

@@ -1,4 +1,4 @@
-"""The event log while a run goes on: rows that kernels append and Python empties.              [kernels]
+"""Kernels: the event log while a run goes on: rows that kernels append and Python empties.
 
 What the columns mean, and how they look to a reader, is in ``result.py``.
 """

@@ -31,8 +31,8 @@ def write_atomically(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
     except OSError as error:
         raise OutputError(f"{path}: cannot write: {error.strerror or error}") from None
     finally:

@@ -23,6 +23,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
+    NativeValue,
     infer_getattr,
     lower_getattr_generic,
     models,
@@ -30,7 +31,6 @@ from numba.extending import (
     register_model,
     typeof_impl,
     unbox,
-    NativeValue,
 )
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
@@ -112,7 +112,7 @@ def bundle_type(bundle: type[Bundle]) -> BundleType:
 
 @typeof_impl.register(Bundle)
 def _typeof_bundle(value: Bundle, _: Any) -> BundleType:
-    return bundle_type(type(value))
+    return bundle_type(type(value))  # type: ignore[arg-type]
 
 
 @register_model(BundleType)
@@ -179,7 +179,7 @@ def _as_type(argument: Any) -> Any:
     if isinstance(argument, np.dtype):
         return types.Array(from_dtype(argument), 1, "C")
     if isinstance(argument, type) and issubclass(argument, Bundle):
-        return bundle_type(argument)
+        return bundle_type(argument)  # type: ignore[arg-type]
     return argument
 
 
@@ -200,8 +200,8 @@ def entry(function: F, function_signature: Any, *, cached: bool = True) -> F:
         return function
     function = getattr(function, "py_func", function)
     with _cache_directory() as is_usable:
-        compiled = numba.njit(function_signature, cache=cached and is_usable, **_FLAGS)(function)
-    return compiled  # type: ignore[no-any-return]
+        decorate = numba.njit(function_signature, cache=cached and is_usable, **_FLAGS)
+        return decorate(function)  # type: ignore[no-any-return]
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The memory model behind a narrow face: does a request fit, place it, free it.                   [kernels]
+"""Kernels: the memory model behind a narrow face: does a request fit, place it, free it.
 
 This one counts bytes, as the DTR paper does: any request fits while the sum stays within the
 budget. Address-true models will stand behind the same functions.

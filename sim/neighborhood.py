@@ -1,4 +1,4 @@
-"""Evicted neighborhoods: the sums of evicted ancestors and descendants of resident storages.  [kernels]
+"""Kernels: the evicted neighborhoods of resident storages, ancestors and descendants summed apart.
 
 Evictions only make neighborhoods grow, so an old sum is a lower bound: nothing is done for them.
 When a storage returns, the sums that it may be part of are lowered. `choose` makes exact only the
@@ -115,13 +115,13 @@ def note_eviction(state: State, s: int) -> None:
 
 @kernel
 def note_creation(state: State, s: int) -> None:
-    """Let a storage that is not computed yet join neighborhoods with the next choice, if one comes."""
+    """Let a storage not computed yet join neighborhoods with the next choice, if one comes."""
     state.holds[s].evicted_at = state.run[0].growth + 1
 
 
 @kernel
 def note_choice(state: State) -> None:
-    """Count growth once for the call being issued, before the first walk that can meet its results."""
+    """Count growth once for the call being issued, before the first walk that can meet it."""
     run = state.run[0]
     if run.looked_at_call != run.current_call:
         run.looked_at_call = run.current_call
@@ -156,7 +156,9 @@ def note_return(program: Program, state: State, s: int) -> None:
             row = state.storages[state.up[last - i]]
             if abs(row.descendants_at) >= evicted_at:
                 row.descendant_ns = max(row.descendant_ns - own.cost_ns - down_ns, 0)
-                row.descendants_at = row.descendants_at if down_ns == 0 else -abs(row.descendants_at)
+                row.descendants_at = (
+                    row.descendants_at if down_ns == 0 else -abs(row.descendants_at)
+                )
     own.ancestor_ns, own.ancestors_at = up_ns, state.run[0].growth
     own.descendant_ns, own.descendants_at = down_ns, state.run[0].growth
     state.run[0].walked_at = state.run[0].growth

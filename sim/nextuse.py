@@ -1,4 +1,4 @@
-"""When a storage is used next: known from the trace, or learned from the step before.          [kernels]
+"""Kernels: when a storage is used next, known from the trace, or learned from the step before.
 
 Distances are the model's own compute between now and the next call that reads the storage, ns.
 """

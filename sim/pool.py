@@ -1,4 +1,4 @@
-"""The pool: resident storages that nothing holds, in the order in which they entered.        [kernels]
+"""Kernels: the pool, resident storages that nothing holds, in the order in which they entered.
 
 An array with holes, so that entering and leaving cost O(1) and a scan reads forward in order.
 """

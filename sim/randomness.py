@@ -1,4 +1,4 @@
-"""Seeded random numbers for kernels: a linear congruential generator, the same compiled or not. [kernels]
+"""Kernels: seeded random numbers from a linear congruential generator, the same compiled or not.
 
 The multiplicative generator of Park and Miller with Schrage-free 64-bit arithmetic; a draw takes
 its upper bits. Good enough to pick storages, not for statistics.

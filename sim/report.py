@@ -100,9 +100,7 @@ def live_set(trace: Trace, run: Run) -> LiveSet:
     is_live = (residence == RESIDENT) | (residence == PINNED)
     category = categories(program)
     sizes = state.storages["size_bytes"]
-    sums = {
-        name: int(sizes[is_live & (category == i)].sum()) for i, name in enumerate(CATEGORIES)
-    }
+    sums = {name: int(sizes[is_live & (category == i)].sum()) for i, name in enumerate(CATEGORIES)}
     return LiveSet(sums, _locked(trace, run))
 
 
@@ -149,4 +147,3 @@ def failure_message(trace: Trace, run: Run) -> str:
             f"{used:,} are held and nothing is left to evict"
         )
     return f"over the slowdown limit {where}, {run.fact('remat_ns'):,} ns of rematerialization"
-

@@ -1,4 +1,4 @@
-"""Storages come into memory, are held, and go: the state transitions that keep State consistent. [kernels]
+"""Kernels: storages come into memory, are held, and go; State stays consistent.
 
 Replay-semantics 2, 4 and 5. Whoever changes where a storage is, calls these and nothing else.
 """
@@ -130,7 +130,7 @@ def release(program: Program, state: State, s: int) -> None:
 
 @kernel
 def obeys_banish(state: State, s: int) -> bool:
-    """Say whether banish's rule holds for a storage: under that policy, and if it is irreplaceable."""
+    """Say whether banish's rule holds for a storage: by policy, or as it is irreplaceable."""
     return state.run[0].policy == BANISH or state.holds[s].is_irreplaceable != 0
 
 

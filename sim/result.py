@@ -16,7 +16,6 @@ from .errors import InputError
 from .files import write_atomically
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Columns = dict[str, NDArray[Any]]
@@ -183,7 +182,7 @@ class RunResult:
             "live_at_peak": self.live_at_peak and dataclasses.asdict(self.live_at_peak),
             "live_at_oom": self.live_at_oom and dataclasses.asdict(self.live_at_oom),
         }
-        arrays = {f"events.{k}": v for k, v in self.events.items()}
+        arrays: dict[str, Any] = {f"events.{k}": v for k, v in self.events.items()}
         arrays |= {f"storages.{k}": v for k, v in self.storages.items()}
         text = np.frombuffer(json.dumps(head).encode(), np.uint8)
         with write_atomically(path) as file:

@@ -265,9 +265,7 @@ def _result(
     )
 
 
-def _live_at_peak(
-    work: Workload, heuristic: Heuristic, options: Options, run: Run
-) -> LiveSet:
+def _live_at_peak(work: Workload, heuristic: Heuristic, options: Options, run: Run) -> LiveSet:
     """Run again up to the moment of the peak, and look."""
     peak = int(run.state.memory["peak_bytes"][0])
     budget_bytes = int(run.state.memory["budget_bytes"][0])
@@ -280,4 +278,3 @@ def _live_at_peak(
     live = report.live_set(work.trace, again)
     rest = peak - live.total_bytes
     return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)
-
