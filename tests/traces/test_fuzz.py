@@ -64,13 +64,13 @@ def mutated_logs(draw: st.DrawFn) -> bytes:
 
 
 @given(mutated_logs())
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_mutated_logs(data: bytes) -> None:
     check_log(data)
 
 
-@given(st.integers(0, 10_000), st.integers(1, 200))
-@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000), st.integers(50, 1_000))
+@settings(max_examples=30, deadline=None)
 def test_blocks_may_end_anywhere(seed: int, block_bytes: int) -> None:
     """Wherever a log is cut into blocks, it is the same trace."""
     data = b"".join(encoded(random_dag(seed, 20, is_plain=True)))
