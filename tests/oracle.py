@@ -136,6 +136,7 @@ class Simulator:
         self.remat = 0
         self.rematerializations = 0
         self.pressure_evictions = 0
+        self.revived = 0  # banished storages that came back beside what was recomputed
         self.evaluations = 0
         self.accesses = 0
         self.evictions: list[int] = []
@@ -384,6 +385,7 @@ class Simulator:
         for p in tensor.call.parents:
             p.storage.waiting.discard(tensor)
         if not storage.material:
+            self.revived += storage.banished
             storage.material = True
             assert storage.node is not None
             find(storage.node)[0].cost -= storage.cost
@@ -756,6 +758,7 @@ def replay(
         "rematerializations": run.rematerializations,
         "evaluations": run.evaluations,
         "metadata_accesses": run.accesses,
+        "revived": run.revived,
         "victims": run.evictions,
         "decisions": run.decisions,
         "events": run.events,

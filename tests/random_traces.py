@@ -94,6 +94,7 @@ def random_trace(
     mutations: bool = True,
     rebinding: str = "listed",
     tags: bool = False,
+    cut: int | None = None,
 ) -> Trace:
     """Make the random trace of a seed.
 
@@ -103,6 +104,8 @@ def random_trace(
         The same seed gives the same trace.
     events : int
         Events between the first constants and the last releases.
+    cut : int, optional
+        End after so many events, the last releases left out: what has happened is the same.
     mutations, tags : bool
         Whether calls mutate operands, and whether some cannot be repeated.
     rebinding : str
@@ -113,10 +116,11 @@ def random_trace(
         author.constant()
     steps = [author.call] * 10 + [author.release] * 7 + [author.copy] * 2 + [author.constant]
     steps += [author.mutate] * 2 * mutations
-    for position in range(events):
+    for position in range(events if cut is None else cut):
         if position == events // 2:
             author.builder.backward()
         author.random.choice(steps)()
-    for name in author.random.sample(author.live, len(author.live) * 2 // 3):
-        author.builder.release(name)
+    if cut is None:
+        for name in author.random.sample(author.live, len(author.live) * 2 // 3):
+            author.builder.release(name)
     return author.builder.build()
