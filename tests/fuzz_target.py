@@ -54,7 +54,7 @@ def outcome(data: bytes) -> Trace | str:
 
 def outcome_one_by_one(data: bytes) -> Trace | str:
     """Read a log without the quick way."""
-    usual, dtr_log.decode_block = dtr_log.decode_block, lambda block, n_lines: None
+    usual, dtr_log.decode_block = dtr_log.decode_block, lambda data, begin, end: None
     try:
         return outcome(data)
     finally:

@@ -134,6 +134,7 @@ KINDS: dict[str, type[Line]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (Annotate, Constant, Memory, Alias, Call, Mutate, Copy, CopyFrom, Release)
 }
+NEWLINE = ord("\n")
 ABOUT_A_TENSOR = ("MEMORY", "ALIAS", "RELEASE")
 Numbered = tuple[int, Instruction]
 
@@ -165,8 +166,14 @@ def find_start(data: bytes) -> tuple[int, int, Annotate | None]:
     return 0, 1, None
 
 
-def decode_block(block: bytes, n_lines: int) -> list[Instruction] | None:
+def decode_block(data: bytes, begin: int, end: int) -> list[Instruction] | None:
     """Decode lines at once.
+
+    Parameters
+    ----------
+    data : bytes
+    begin, end : int
+        Where the lines are.
 
     Returns
     -------
@@ -174,11 +181,12 @@ def decode_block(block: bytes, n_lines: int) -> list[Instruction] | None:
         None if some line is no instruction, or there are blank lines, or two on one.
     """
     try:
-        records = _decoder.decode_lines(block)
+        records = _decoder.decode_lines(memoryview(data)[begin:end])
     except _FAILURES:
         return None
-    begins = block.count(b"\n{") + block.startswith(b"{")
-    return records if len(records) == n_lines == begins else None
+    n_lines = data.count(b"\n", begin, end) + (data[end - 1] != NEWLINE)
+    n_begins = data.count(b"\n{", begin, end) + data.startswith(b"{", begin)
+    return records if len(records) == n_lines == n_begins else None
 
 
 def decode_one_by_one(data: bytes, first_line: int, source: str) -> Iterator[Numbered]:

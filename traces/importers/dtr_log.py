@@ -97,9 +97,7 @@ def _read_blocks(
     rest: list[Instruction] = []
     while begin < len(data):
         end = data.find(b"\n", begin + BLOCK_BYTES) + 1 or len(data)
-        block = data[begin:end]
-        n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        decoded = decode_block(block, n_lines)
+        decoded = decode_block(data, begin, end)
         if decoded is None:
             break
         records = rest + decoded
@@ -107,7 +105,7 @@ def _read_blocks(
         events = events_of(records[:n_complete], line - len(rest))
         if events is None or not builder.extend(events):
             break
-        begin, line, rest = end, line + n_lines, records[n_complete:]
+        begin, line, rest = end, line + len(decoded), records[n_complete:]
     return begin, line, rest
 
 
