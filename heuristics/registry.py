@@ -136,10 +136,11 @@ def heuristic(
     _check_needs(name, needs)
 
     def declare(function: Score) -> Score:
-        function = inlineable(function)
+        is_ours = function.__module__.startswith(f"{__package__}.")
+        function = inlineable(function) if is_ours else function
         made = Heuristic(name, function, needs, reference, _summary(function), monotone, offline)
         function.heuristic = made  # type: ignore[attr-defined]
-        if function.__module__.startswith(__package__ or "rematsim"):
+        if is_ours:
             _register(name, lambda: made)
         return function
 

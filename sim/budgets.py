@@ -97,6 +97,10 @@ def parse_budget(given: BudgetLike) -> Budget:
         Text as on the command line; an int is bytes, a float a fraction of the unlimited peak,
         None is unlimited.
 
+    Returns
+    -------
+    Budget
+
     Raises
     ------
     BudgetError
@@ -123,6 +127,21 @@ def parse_budget(given: BudgetLike) -> Budget:
 
 def expand_budgets(given: BudgetLike | Iterable[BudgetLike]) -> list[Budget]:
     """Read budgets, lists and ranges of them, in order and each once.
+
+    Parameters
+    ----------
+    given : str, int, float, Budget or None, or an iterable of these
+        As for `parse_budget`; texts may also hold lists with commas, and ranges
+        ``start:end:step``, which are expanded in decimal, the end included.
+
+    Returns
+    -------
+    list of Budget
+
+    Raises
+    ------
+    BudgetError
+        If something in it cannot be read, or there are none, or more than 10,000.
 
     Examples
     --------

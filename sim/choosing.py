@@ -93,7 +93,6 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
                     return take(state, s, 0.0)
                 lowest, victim = value, s
             elif value != value:
-                run.failed_storage = s
                 return NAN_SCORE
         return take(state, victim, lowest)
 
@@ -149,7 +148,6 @@ def _make_bounding_choose(score: Score, bounded: int, others: int) -> Choose:
                     refresh(program, state, s, others)
                 scores[i] = score(state, s)
             if scores[i] != scores[i]:
-                run.failed_storage = s
                 return NAN_SCORE
         while True:
             place = lowest_of(state, end)
@@ -185,7 +183,6 @@ def make_plain_choose(score: Score, needs: int) -> Choose:
             if value <= lowest:
                 lowest, victim = value, s
             elif value != value:
-                run.failed_storage = s
                 return NAN_SCORE
         return take(state, victim, lowest)
 
@@ -231,7 +228,6 @@ def make_sampling_choose(score: Score, needs: int, samples: bool, least: float) 
                 if value <= lowest:
                     lowest, victim = value, s
                 elif value != value:
-                    run.failed_storage = s
                     return NAN_SCORE
             if victim >= 0:
                 break

@@ -29,7 +29,7 @@ from .state import BANISHED, EVENT_CAPACITY, EVICTED, NEEDS_CLASSES, RECORD_CAPA
 
 # What `run` answers. After the last three Python acts and calls it again.
 DONE, OUT_OF_MEMORY, OVER_LIMIT = 0, 1, 2
-NOT_A_NUMBER = 3  # the heuristic's score of State.run.failed_storage
+NOT_A_NUMBER = 3  # the heuristic's score
 GO_ON = 4
 CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
 

@@ -35,7 +35,6 @@ from numba.extending import (
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-CompilationError = numba.core.errors.NumbaError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _inlineable: WeakSet[Callable[..., Any]] = WeakSet()
@@ -62,12 +61,15 @@ def kernel(function: F) -> F:
     return compiled  # type: ignore[no-any-return]
 
 
-def inlineable(function: F) -> F:
-    """Leave a function plain for Python and let kernels inline it: scores and their terms."""
+def inlineable(function: F, *, is_foreign: bool = False) -> F:
+    """Leave a function plain for Python and let kernels inline it: scores and their terms.
+
+    One from outside the package is checked for array bounds.
+    """
     if not is_compiling() or function in _inlineable:
         return function
     _inlineable.add(function)
-    return register_jitable(function)  # type: ignore[no-any-return]
+    return register_jitable(boundscheck=is_foreign)(function)  # type: ignore[no-any-return]
 
 
 class Bundle:
@@ -194,13 +196,14 @@ def entry(function: F, function_signature: Any, *, cached: bool = True) -> F:
         From `signature`.
     cached : bool
         Whether to keep the machine code on disk; not for functions from outside the package,
-        whose sources the cache's key does not cover.
+        whose sources the cache's key does not cover. Those are checked for array bounds.
     """
     if not is_compiling():
         return function
     function = getattr(function, "py_func", function)
     with _cache_directory() as is_usable:
-        decorate = numba.njit(function_signature, cache=cached and is_usable, **_FLAGS)
+        flags = {"cache": cached and is_usable, "boundscheck": not cached, **_FLAGS}
+        decorate = numba.njit(function_signature, **flags)
         return decorate(function)  # type: ignore[no-any-return]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .engine import OUT_OF_MEMORY
-from .opcodes import PHASES
+from .opcodes import CONSTANT, PHASES
 from .program import BEGIN_BACKWARD, RUN_CALL, Program, n_storages
 from .result import CATEGORIES, LiveSet
 from .runner import Run
@@ -30,31 +30,23 @@ def event_columns(run: Run) -> dict[str, Any]:
 
 
 def storage_names(trace: Trace, program: Program) -> list[str]:
-    """Give each storage the first name that its first tensor had; views may have others."""
-    names = [""] * n_storages(program)
-    for s in range(n_storages(program)):
-        names[s] = storage_name(trace, program, s)
-    return names
+    """Give each storage the name that its first tensor had first; its views may have others."""
+    constants = iter(trace.instructions[trace.instructions[:, 0] == CONSTANT, 1].tolist())
+    roots = program.storages["root"][:-1]
+    calls = program.calls[program.tensors["call"][roots]]
+    places = roots - calls["first_result"]
+    return [
+        trace.names[next(constants)] if origin < 0 else _result_name(trace, origin, place)
+        for origin, place in zip(calls["origin"].tolist(), places.tolist(), strict=True)
+    ]
 
 
-def storage_name(trace: Trace, program: Program, s: int) -> str:
-    """Give the name by which a log's reader knows a storage."""
-    t = int(program.storages[s]["root"])
-    call = int(program.tensors[t]["call"])
-    origin = int(program.calls[call]["origin"])
-    if origin < 0:
-        ordinal = int(np.searchsorted(_constants(program), s))
-        rows = trace.instructions[trace.instructions[:, 0] == 0]
-        return trace.names[int(rows[ordinal, 1])]
-    place = t - int(program.calls[call]["first_result"])
-    first, end = trace.result_offsets[origin], trace.result_offsets[origin + 1]
+def _result_name(trace: Trace, call: int, place: int) -> str:
+    """Name a call's result; a mutated operand's new value has none of its own."""
+    first, end = trace.result_offsets[call], trace.result_offsets[call + 1]
     if first + place < end:
         return trace.names[int(trace.result_names[first + place])]
-    return f"{trace.operators[int(trace.call_operator[origin])]}#{origin}.{place}"
-
-
-def _constants(program: Program) -> Any:
-    return np.flatnonzero(program.storages["is_constant"][:-1])
+    return f"{trace.operators[int(trace.call_operator[call])]}#{call}.{place}"
 
 
 def categories(program: Program) -> Any:

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import compiled
-from .engine import (
-    CHOOSE,
-    EMPTY_BUFFERS,
-    NOT_A_NUMBER,
-)
+from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
+from .errors import HeuristicError
 from .opcodes import BANISH
 from .program import Program, base_compute_ns, has_irreplaceable
 from .randomness import seed_generator
@@ -46,11 +43,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Chooser:
-    """How victims are found: a compiled `choose`, and what runs in Python where it is asked."""
+    """How victims are found: a compiled `choose`, or Python where that one asks.
+
+    ``explain`` makes the same choice in Python after the compiled one has failed, and so raises
+    an error that names the user's line.
+    """
 
     compiled: Any
     in_python: PythonChoose | None = None
-    explain_failure: Callable[[Program, State, int], Exception] | None = None
+    explain: PythonChoose | None = None
 
 
 class Run:
@@ -94,12 +95,17 @@ class Run:
         """
         engine = compiled.run()
         while True:
-            self.code = engine(self.program, self.state, chooser.compiled)
+            try:
+                self.code = engine(self.program, self.state, chooser.compiled)
+            except Exception:
+                if chooser.explain is not None:
+                    chooser.explain(self.program, self.state)
+                raise
             self._empty_buffers()
             if self.code == NOT_A_NUMBER:
-                assert chooser.explain_failure is not None
-                failed = int(self.state.run["failed_storage"][0])
-                raise chooser.explain_failure(self.program, self.state, failed)
+                assert chooser.explain is not None
+                chooser.explain(self.program, self.state)
+                raise HeuristicError("a score was not a number when compiled, but is one in Python")
             if self.code == CHOOSE:
                 assert chooser.in_python is not None
                 victim, score = chooser.in_python(self.program, self.state)

@@ -16,7 +16,7 @@ from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic
-from .jit import CompilationError, inlineable, is_compiling
+from .jit import inlineable, is_compiling
 from .opcodes import DEALLOCATIONS, OOM, STATUSES
 from .program import base_compute_ns
 from .pythonchoice import PythonScan, place_of
@@ -28,6 +28,7 @@ from .traces.trace import Trace
 from .workload import Workload, workload
 
 UPKEEP = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES
+TELLING = ("Untyped global", "Cannot determine", "Unknown attribute", "Unsupported", "Invalid use")
 DEFAULT_HEURISTIC = "h_DTR_eq"
 
 
@@ -162,15 +163,17 @@ def _is_partial(heuristic: Heuristic) -> bool:
 
 def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
     def name(s: int) -> str:
-        return report.storage_name(work.trace, work.program, s)
+        return report.storage_names(work.trace, work.program)[s]
 
     scan = PythonScan(heuristic, options.count_accesses, name)
     is_foreign = bool(heuristic.source)
     if is_foreign and not is_compiling():
         return Chooser(_asking(), scan)
     try:
-        return Chooser(_compiled(heuristic, options.count_accesses), None, scan.no_number)
-    except CompilationError as error:
+        return Chooser(_compiled(heuristic, options.count_accesses), None, scan)
+    except Exception as error:  # compilers fail in many ways
+        if not is_foreign:
+            raise
         if _is_partial(heuristic):
             raise HeuristicError(
                 f"{place_of(heuristic.function)}: {heuristic.name} needs a function that compiles"
@@ -186,7 +189,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
 def _reason(error: Exception) -> str:
     """Give the telling line of a compiler's long message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("Failed in", "During:", "File "))]
+    telling = [line for line in lines if line.startswith(TELLING)]
     return (telling or lines or [type(error).__name__])[0]
 
 
@@ -195,10 +198,14 @@ def _asking() -> Any:
     return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
+def _inlineable(heuristic: Heuristic) -> Any:
+    return inlineable(heuristic.function, is_foreign=bool(heuristic.source))
+
+
 @functools.lru_cache(maxsize=256)
 def _compiled(heuristic: Heuristic, counts: bool) -> Any:
     """Compile the `choose` of a heuristic, or load it."""
-    function, needs = inlineable(heuristic.function), heuristic.needs_bits
+    function, needs = _inlineable(heuristic), heuristic.needs_bits
     if heuristic.kind == "random":
         made = choosing.make_random_choose()
     elif _is_partial(heuristic):

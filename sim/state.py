@@ -87,7 +87,6 @@ RUN_FIELDS = np.dtype(
         # victims chosen, and the score of the first; buffers that Python empties
         ("victims", "i8"),
         ("score", "f8"),
-        ("failed_storage", "i8"),
         ("recorded", "i8"),
         ("events", "i8"),
     ],

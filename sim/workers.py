@@ -104,6 +104,7 @@ class _InlineExecutor(Executor):
     """Runs everything at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call the function now; an error is raised here, not kept in the future."""
         future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
