@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import InputError, UnknownNameError
 from ..opcodes import CALL, PHASE_BACKWARD, PHASE_FORWARD, RELEASE
 from .builder import TraceBuilder
-from .bulk import Events
+from .bulk import Events, collection_paused
 from .random_dag import random_dag
 from .steps import Step, repeat
 from .trace import MAX_VALUE, Trace
@@ -60,7 +60,8 @@ def chain(n: int, *, size_bytes: int = 1, time_ns: int = 1, steps: int = 1) -> T
         prefix = f"{step}." if steps > 1 else ""
         t = ["t0", *map(f"{prefix}t%d".__mod__, range(1, n + 1))]
         g = ["", *map(f"{prefix}g%d".__mod__, range(1, n + 1))]
-        _ChainStep(builder, t, g, (size_bytes, time_ns), 2 * n * step).emit()
+        with collection_paused():
+            _ChainStep(builder, t, g, (size_bytes, time_ns), 2 * n * step).emit()
         if step < steps - 1:
             builder.release(g[1])
     return builder.build()

@@ -6,15 +6,14 @@ that is checked by ``builder.py``, and lines that are no instructions by ``dtr_l
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
 from typing import NoReturn
 
 from ...errors import TraceError
 from ...opcodes import PHASES
 from ..builder import TraceBuilder
+from ..bulk import collection_paused
 from ..trace import Trace
 from ..wording import place, show
 from .dtr_columns import complete, events_of
@@ -68,7 +67,7 @@ def read(data: bytes, name: str, source: str) -> Trace:
     has_warm_up = line > 2
     estimated = start is not None and start.rematsim_times == "estimated"
     builder = TraceBuilder(name, source, times_estimated=estimated)
-    with _collection_paused():
+    with collection_paused():
         begin, line, rest = _read_blocks(data, begin, line, builder)
     numbered = zip(range(line - len(rest), line), rest, strict=True)
     lines = chain(numbered, decode_one_by_one(data[begin:], line, source))
@@ -107,18 +106,6 @@ def _read_blocks(
             break
         begin, line, rest = end, line + len(decoded), records[n_complete:]
     return begin, line, rest
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Pause the collection of cycles: there are none, and looking for them costs a tenth."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _OneByOne:
