@@ -1,0 +1,75 @@
+"""Compiled and plain Python give the same rows: the kernels are one source, run in two ways."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+HEURISTICS = (
+    "h_DTR",
+    "h_DTR_eq",
+    "h_LRU",
+    "h_DTR_neighborhood",
+    "h_last_step",
+    "h_rand",
+    "ignore_small(sample(h_DTR_eq))",
+)
+MODES = (("eager", "copy"), ("eager", "inplace"), ("ignore", "copy"), ("banish", "inplace"))
+TRACES = (("synthetic:transformer:1,steps=2", "0.9x"), ("synthetic:random:6", "0.9x"))
+COUNTED = ("h_DTR", "h_DTR_eq")
+
+# Run again by a second interpreter, as a script, without the compiler.
+WITHOUT_COMPILER = {"NUMBA_DISABLE_JIT": "1"}
+
+
+def rows() -> list[dict[str, Any]]:
+    """Run two small traces under everything above."""
+    from rematsim import load_trace, simulate
+
+    results = []
+    for spec, budget in TRACES:
+        trace = load_trace(spec)
+        for heuristic, (policy, mutation) in itertools.product(HEURISTICS, MODES):
+            options = {"deallocation": policy, "mutation": mutation, "seed": 3, "cached": False}
+            results.append(simulate(trace, heuristic, budget, **options))
+        for heuristic in COUNTED:
+            results.append(simulate(trace, heuristic, budget, count_accesses=True, cached=False))
+    return [{**result.row, "run_seconds": 0} for result in results]
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, __file__],
+        env={**os.environ, **WITHOUT_COMPILER},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_rows_are_the_same_compiled_and_not(plain: list[dict[str, Any]]) -> None:
+    compiled = json.loads(json.dumps(rows()))
+    assert len(compiled) == len(plain)
+    for one, other in zip(compiled, plain, strict=True):
+        assert one == other
+
+
+def test_the_runs_are_worth_comparing(plain: list[dict[str, Any]]) -> None:
+    """They evict, they rematerialize, and they do not all end in one way."""
+    assert sum(row["pressure_evictions"] > 0 for row in plain) > len(plain) / 2
+    assert sum(row["rematerializations"] > 0 for row in plain) > len(plain) / 2
+    assert {"ok", "oom"} <= {row["status"] for row in plain}
+
+
+if __name__ == "__main__":
+    json.dump(rows(), sys.stdout)
