@@ -76,7 +76,7 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
         Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
     """
     if is_monotone and needs & BOUNDED:
-        return _make_bounding_choose(score, needs & BOUNDED, needs & ~BOUNDED)
+        return _make_bounding_choose(score, needs)
 
     def choose(program: Program, state: State, call: int) -> int:
         run, pool = state.run[0], state.pool
@@ -110,53 +110,36 @@ def lowest_of(state: State, end: int) -> int:
     return place
 
 
-def _make_bounding_choose(score: Score, bounded: int, others: int) -> Choose:
-    """Score by lower bounds, then make exact the lowest, until the lowest is exact.
-
-    ``bounded`` are the needs that come as lower bounds, ``others`` those looked up for each.
-    """
-
-    @kernel
-    def exact_score(program: Program, state: State, s: int) -> float:
-        if others:
-            refresh(program, state, s, others)
-        refresh(program, state, s, bounded)
-        return score(state, s)
-
-    @kernel
-    def first_zero(program: Program, state: State, end: int) -> int:
-        """Find the first storage that scores exactly 0; the values become exact on the way."""
-        for i in range(end):
-            if state.pool[i] != HOLE and state.scores[i] <= 0.0:
-                state.scores[i] = exact_score(program, state, state.pool[i])
-                if state.scores[i] == 0.0:
-                    return i
-        return -1
+def _make_bounding_choose(score: Score, needs: int) -> Choose:
+    """Score by lower bounds, then make exact the lowest, until the lowest is exact."""
+    has_classes = needs & NEEDS_CLASSES
+    others = needs & ~BOUNDED  # not bounded: looked up for each
 
     def choose(program: Program, state: State, call: int) -> int:
         run, pool, scores = state.run[0], state.pool, state.scores
         end = run.pool_end
-        must_be_exact = bounded & NEEDS_CLASSES and run.class_floor_ns < 0
+        must_be_exact = has_classes and run.class_floor_ns < 0
         for i in range(end):
             s = pool[i]
             if s == HOLE:
                 continue
-            if must_be_exact:
-                scores[i] = exact_score(program, state, s)
-            else:
-                if others:
-                    refresh(program, state, s, others)
-                scores[i] = score(state, s)
+            if must_be_exact or others:
+                refresh(program, state, s, needs if must_be_exact else others)
+            scores[i] = score(state, s)
             if scores[i] != scores[i]:
                 return NAN_SCORE
         while True:
             place = lowest_of(state, end)
             if scores[place] <= 0.0:
-                zero = first_zero(program, state, end)
-                if zero >= 0:
-                    return take(state, pool[zero], 0.0)
+                for i in range(end):  # the first that is exactly 0 ends the search
+                    if scores[i] <= 0.0 and pool[i] != HOLE:
+                        refresh(program, state, pool[i], needs)
+                        scores[i] = score(state, pool[i])
+                        if scores[i] == 0.0:
+                            return take(state, pool[i], 0.0)
                 place = lowest_of(state, end)
-            value = exact_score(program, state, pool[place])
+            refresh(program, state, pool[place], needs)
+            value = score(state, pool[place])
             if value == scores[place]:
                 return take(state, pool[place], value)
             scores[place] = value
