@@ -9,12 +9,13 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import choosing, engine
-from .jit import entry, pointer_to, signature
+from .jit import address_of, entry, signature
 from .program import Program
 from .state import State
 
@@ -27,11 +28,19 @@ def _choose_signature() -> Any:
 @functools.cache
 def run() -> Callable[[Program, State, Any], int]:
     """Get the compiled engine."""
-    return entry(engine.run, signature("int64", Program, State, pointer_to(_choose_signature())))
+    return entry(engine.run, signature("int64", Program, State, "int64"))
 
 
-def choose(function: choosing.Choose, name: str, *, cached: bool) -> Any:
-    """Compile a `choose` that the engine can call by pointer.
+@dataclass(frozen=True)
+class Choice:
+    """A compiled `choose`: the function, and what the engine calls it by."""
+
+    function: Any
+    address: Any
+
+
+def choose(function: choosing.Choose, name: str, *, cached: bool) -> Choice:
+    """Compile a `choose` that the engine can call by its address.
 
     The name tells it from others of the same factory: the linker knows functions by their names
     alone, and two loaded from the disk cache under one name would be one function.
@@ -39,7 +48,8 @@ def choose(function: choosing.Choose, name: str, *, cached: bool) -> Any:
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     function.__name__ = f"choose_{re.sub(r'[^A-Za-z0-9]', '_', name)}_{digest}"
     function.__qualname__ = function.__name__
-    return entry(function, _choose_signature(), cached=cached)
+    made = entry(function, _choose_signature(), cached=cached)
+    return Choice(made, address_of(made))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import memory, neighborhood
 from .classes import join
 from .events import log, log_result
-from .jit import kernel
+from .jit import call_at, kernel
 from .opcodes import BANISH, COMPUTE, DROP_DUPLICATE, EVICT, PIN, RECOMPUTE, TAKE_OVER
 from .program import BEGIN_BACKWARD, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
@@ -38,7 +38,7 @@ ASK_PYTHON, NAN_SCORE = -1, -2
 
 
 @kernel
-def run(program: Program, state: State, choose: object) -> int:
+def run(program: Program, state: State, choose: int) -> int:
     """Run from where the State is to the end of the program, or to a reason to stop."""
     here = state.run[0]
     while here.instruction < len(program.instructions):
@@ -176,7 +176,7 @@ def push(program: Program, state: State, t: int, is_remat: int) -> None:
 
 
 @kernel
-def materialize(program: Program, state: State, choose: object) -> int:
+def materialize(program: Program, state: State, choose: int) -> int:
     """Work off the stack of frames."""
     here = state.run[0]
     while here.depth > 0:
@@ -205,7 +205,7 @@ def materialize(program: Program, state: State, choose: object) -> int:
 
 
 @kernel
-def make_room(program: Program, state: State, c: int, choose: object) -> int:
+def make_room(program: Program, state: State, c: int, choose: int) -> int:
     """Evict what the heuristic picks until a call's results and workspace fit."""
     here = state.run[0]
     call = program.calls[c]
@@ -218,7 +218,7 @@ def make_room(program: Program, state: State, c: int, choose: object) -> int:
         count = here.victims
         if count == 0:
             neighborhood.note_choice(state)
-            count = choose(program, state, c)  # type: ignore[operator]
+            count = call_at(choose, program, state, c)
         if count == NAN_SCORE:
             return NOT_A_NUMBER
         if count == ASK_PYTHON:

@@ -25,6 +25,7 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    intrinsic,
     lower_getattr_generic,
     models,
     register_jitable,
@@ -169,9 +170,38 @@ def signature(result: str, *arguments: Any) -> Any:
     return getattr(types, result)(*(_as_type(a) for a in arguments))
 
 
-def pointer_to(function_signature: Any) -> Any:
-    """Give the type of a pointer to functions of that signature."""
-    return types.FunctionType(function_signature) if is_compiling() else None
+def address_of(compiled: Any) -> Any:
+    """Give the address by which compiled code calls an entry point: see `call_at`."""
+    if not is_compiling():
+        return compiled
+    result = compiled.overloads[compiled.signatures[0]]
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_at(context: Any, address: Any, program: Any, state: Any, call: Any) -> Any:
+    """Call ``(program, state, call) -> int`` at an address; its exceptions go on to the caller."""
+    arguments = (program, state, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        convention = context.call_conv
+        kind = convention.get_function_type(types.int64, arguments)
+        function = builder.inttoptr(values[0], kind.as_pointer())
+        status, answer = convention.call_function(
+            builder, function, types.int64, arguments, values[1:]
+        )
+        with builder.if_then(status.is_error, likely=False):
+            convention.return_status_propagate(builder, status)
+        return answer
+
+    return types.int64(types.int64, *arguments), generate
+
+
+def _call_in_python(function: Any, program: Any, state: Any, call: int) -> Any:
+    return function(program, state, call)
+
+
+call_at = _call_at if is_compiling() else _call_in_python
 
 
 def _as_type(argument: Any) -> Any:

@@ -6,6 +6,8 @@ its upper bits. Good enough to pick storages, not for statistics.
 
 from __future__ import annotations
 
+import numpy as np
+
 from .jit import kernel
 from .state import State
 
@@ -28,4 +30,4 @@ def seed_generator(state: State, seed: int) -> None:
     value = (seed * 2654435761 + 12345) % (MODULUS - 1) + 1
     for _ in range(4):
         value = value * MULTIPLIER % MODULUS
-    state.run["random"] = value
+    state.run.view(np.ndarray)["random"] = value

@@ -9,16 +9,18 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from . import compiled
+from .compiled import Choice
 from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
 from .errors import HeuristicError
 from .opcodes import BANISH
 from .program import Program, base_compute_ns, has_irreplaceable
 from .randomness import seed_generator
-from .state import NO_LIMIT, State, allocate
+from .state import NO_LIMIT, State, allocate, reset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,9 +51,21 @@ class Chooser:
     an error that names the user's line.
     """
 
-    compiled: Any
+    choice: Choice
     in_python: PythonChoose | None = None
     explain: PythonChoose | None = None
+
+
+_spare: WeakKeyDictionary[Program, State] = WeakKeyDictionary()
+
+
+def _borrow(program: Program, logs_events: bool) -> State:
+    """Get a State: one that an earlier run of the Program has left, or a new one."""
+    state = None if logs_events else _spare.pop(program, None)
+    if state is None:
+        return allocate(program, logs_events)
+    reset(program, state)
+    return state
 
 
 class Run:
@@ -67,7 +81,8 @@ class Run:
 
     def __init__(self, program: Program, settings: Settings) -> None:
         self.program = program
-        self.state = allocate(program, settings.logs_events)
+        self.state = _borrow(program, settings.logs_events)
+        self._facts = self.state.run.view(np.ndarray)[0]
         self.code = EMPTY_BUFFERS
         self._chunks: list[NDArray[Any]] = []
         self._sha = hashlib.sha256()
@@ -75,15 +90,19 @@ class Run:
         self._set_up(settings)
 
     def _set_up(self, settings: Settings) -> None:
-        run, memory = self.state.run, self.state.memory
-        run["policy"] = settings.policy
-        run["remat_limit_ns"] = _or_no_limit(settings.remat_limit_ns)
-        run["needs"], run["upkeep"] = settings.needs, settings.upkeep
-        run["in_place"], run["logs_events"] = settings.in_place, settings.logs_events
-        run["tracks_waiting"] = settings.policy == BANISH or has_irreplaceable(self.program)
-        run["pause_at_bytes"] = _or_no_limit(settings.pause_at_bytes)
+        facts, memory = self._facts, self.state.memory.view(np.ndarray)
+        facts["policy"] = settings.policy
+        facts["remat_limit_ns"] = _or_no_limit(settings.remat_limit_ns)
+        facts["needs"], facts["upkeep"] = settings.needs, settings.upkeep
+        facts["in_place"], facts["logs_events"] = settings.in_place, settings.logs_events
+        facts["tracks_waiting"] = settings.policy == BANISH or has_irreplaceable(self.program)
+        facts["pause_at_bytes"] = _or_no_limit(settings.pause_at_bytes)
         memory["budget_bytes"] = _or_no_limit(settings.budget_bytes)
         seed_generator(self.state, settings.seed)
+
+    def close(self) -> None:
+        """Hand the State on to the next run of the Program; it must not be read any more."""
+        _spare[self.program] = self.state
 
     def finish(self, chooser: Chooser) -> int:
         """Run to the end, or to a reason that Python cannot help with; give the engine's code.
@@ -96,7 +115,7 @@ class Run:
         engine = compiled.run()
         while True:
             try:
-                self.code = engine(self.program, self.state, chooser.compiled)
+                self.code = engine(self.program, self.state, chooser.choice.address)
             except Exception:
                 if chooser.explain is not None:
                     chooser.explain(self.program, self.state)
@@ -110,23 +129,22 @@ class Run:
                 assert chooser.in_python is not None
                 victim, score = chooser.in_python(self.program, self.state)
                 self.state.victims[0] = victim
-                self.state.run["victims"], self.state.run["score"] = 1, score
+                self._facts["victims"], self._facts["score"] = 1, score
             elif self.code != EMPTY_BUFFERS:
                 return self.code
 
     def _empty_buffers(self) -> None:
-        run = self.state.run
-        count = int(run["recorded"][0])
+        count = int(self._facts["recorded"])
         if count:
             text = np.empty(12 * count, np.uint8)
             end = compiled.render()(self.state.recorded, count, text)
             self._sha.update(text[int(self._is_first) : end].tobytes())
             self._is_first = False
-            run["recorded"] = 0
-        count = int(run["events"][0])
+            self._facts["recorded"] = 0
+        count = int(self._facts["events"])
         if count:
             self._chunks.append(np.array(self.state.events[:count]))
-            run["events"] = 0
+            self._facts["events"] = 0
 
     @property
     def evict_sha(self) -> str:
@@ -135,7 +153,7 @@ class Run:
 
     def fact(self, name: str) -> int:
         """Read one of the run's accounts."""
-        return int(self.state.run[name][0])
+        return int(self._facts[name])
 
     def events(self) -> NDArray[Any]:
         """Give the rows of the event log so far."""

@@ -137,7 +137,10 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     chooser = _chooser(work, heuristic, options)
     run = Run(work.program, settings)
     run.finish(chooser)
-    return _result(work, heuristic, budget, options, run, started)
+    result = _result(work, heuristic, budget, options, run, started)
+    if not options.event_log:
+        run.close()
+    return result
 
 
 def _settings(
@@ -194,7 +197,7 @@ def _reason(error: Exception) -> str:
 
 
 @functools.cache
-def _asking() -> Any:
+def _asking() -> compiled.Choice:
     return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
@@ -203,7 +206,7 @@ def _inlineable(heuristic: Heuristic) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(heuristic: Heuristic, counts: bool) -> Any:
+def _compiled(heuristic: Heuristic, counts: bool) -> compiled.Choice:
     """Compile the `choose` of a heuristic, or load it."""
     function, needs = _inlineable(heuristic), heuristic.needs_bits
     if heuristic.kind == "random":

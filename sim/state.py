@@ -273,9 +273,28 @@ def allocate(program: Program, logs_events: bool = False) -> State:
         recorded=np.zeros(RECORD_CAPACITY + count, np.int64),
         events=_records(EVENT_CAPACITY + 2 * count if logs_events else 1, EVENT_FIELDS),
     )
-    state.storages["size_bytes"] = program.storages["size_bytes"][:-1]
-    state.storages["last_access"] = NEVER
-    state.storages["pool_slot"] = -1
-    state.run["looked_at_call"] = -1
-    state.holds["class_node"] = -1
+    reset(program, state)
     return state
+
+
+def reset(program: Program, state: State) -> None:
+    """Put a State back to where no run has begun; what is not cleared is written before it is read.
+
+    Parameters
+    ----------
+    program : Program
+        What the State was allocated for.
+    state : State
+        Changed.
+    """
+    for array in (state.run, state.memory, state.storages, state.holds):
+        array.view(np.uint8).fill(0)
+    for array in (state.defined, state.waiting, state.mark):
+        array.fill(0)
+    state.next_free.fill(1)
+    storages = state.storages.view(np.ndarray)
+    storages["size_bytes"] = program.storages["size_bytes"][:-1]
+    storages["last_access"] = NEVER
+    storages["pool_slot"] = -1
+    state.holds.view(np.ndarray)["class_node"] = -1
+    state.run.view(np.ndarray)["looked_at_call"] = -1
