@@ -112,7 +112,7 @@ def look_up(program: Program, state: State, s: int) -> None:
 def _fresh_cost(state: State, neighbor: int) -> int:
     """Cost of an evicted neighbor's class; 0 if this look-up has counted the class."""
     residence = state.storages[neighbor].residence
-    if residence != BANISHED:
+    if residence < BANISHED:
         state.run[0].metadata_accesses += 1
     if residence != EVICTED:
         return 0

@@ -162,7 +162,7 @@ def push(program: Program, state: State, t: int, is_remat: int) -> None:
     for i in range(call.first_parent, call.end_parent):
         parent = program.parents[i]
         s = program.tensors[parent].storage
-        if state.storages[s].residence == BANISHED:
+        if state.storages[s].residence >= BANISHED:
             continue
         if here.policy != BANISH or state.holds[s].references > 0:
             state.storages[s].last_access = state.next_free[0]
@@ -306,7 +306,7 @@ def define(program: Program, state: State, t: int, is_remat: int) -> None:
         return
     state.defined[t] = 1
     s = program.tensors[t].storage
-    if state.storages[s].residence == EVICTED:
+    if state.storages[s].residence in (EVICTED, BANISHED):
         state.holds[s].remat_count += is_remat
         occupy(program, state, s)
 
@@ -357,7 +357,7 @@ def let_go(program: Program, state: State, c: int) -> None:
     call = program.calls[c]
     for i in range(call.first_parent, call.end_parent):
         s = program.tensors[program.parents[i]].storage
-        if state.storages[s].residence == BANISHED:
+        if state.storages[s].residence >= BANISHED:
             continue
         unlock(state, s)
         if state.run[0].tracks_waiting:

@@ -51,7 +51,7 @@ def reach(program: Program, state: State, s: int, direction: int) -> tuple[int, 
         for i in range(first, end):
             n = edges[i]
             row = state.storages[n]
-            if row.residence == BANISHED:
+            if row.residence >= BANISHED:
                 continue
             accesses += 1
             if row.residence == PINNED or state.mark[n] == stamp:
@@ -129,7 +129,7 @@ def note_choice(state: State) -> None:
 
 
 @kernel
-def note_return(program: Program, state: State, s: int) -> None:
+def note_return(program: Program, state: State, s: int, is_ignored: bool) -> None:
     """Lower the sums that a storage leaves, now that it is resident (or banished).
 
     It can only be part of sums that were walked since it was evicted. What lies beyond it may be
@@ -139,7 +139,7 @@ def note_return(program: Program, state: State, s: int) -> None:
     evicted_at = state.holds[s].evicted_at
     own.ancestor_ns = own.descendant_ns = 0
     own.ancestors_at = own.descendants_at = -1
-    if evicted_at > state.run[0].walked_at:
+    if is_ignored or evicted_at > state.run[0].walked_at:
         return
     note_choice(state)
     _, up_frontier, up_ns = reach(program, state, s, UP)

@@ -6,7 +6,7 @@ An array with holes, so that entering and leaving cost O(1) and a scan reads for
 from __future__ import annotations
 
 from .jit import kernel
-from .state import RESIDENT, State
+from .state import RESIDENT, REVIVED, State
 
 HOLE = -1
 
@@ -15,7 +15,7 @@ HOLE = -1
 def enter(state: State, s: int) -> None:
     """Put a storage at the end of the pool, if it is resident and nothing locks it."""
     row = state.storages[s]
-    if row.residence != RESIDENT or state.holds[s].locks > 0 or row.pool_slot >= 0:
+    if row.residence not in (RESIDENT, REVIVED) or state.holds[s].locks > 0 or row.pool_slot >= 0:
         return
     run = state.run[0]
     if run.pool_end == len(state.pool):

@@ -11,7 +11,7 @@ from .opcodes import CONSTANT, PHASES
 from .program import BEGIN_BACKWARD, RUN_CALL, Program, n_storages
 from .result import CATEGORIES, LiveSet
 from .runner import Run
-from .state import EVICTED, PINNED, RESIDENT
+from .state import EVICTED, PINNED, RESIDENT, REVIVED
 from .traces.trace import Trace
 
 UNKNOWN = -1
@@ -89,7 +89,7 @@ def live_set(trace: Trace, run: Run) -> LiveSet:
     """Sum what is in memory now, by category, and what each call under way holds."""
     program, state = run.program, run.state
     residence = state.storages["residence"]
-    is_live = (residence == RESIDENT) | (residence == PINNED)
+    is_live = np.isin(residence, (RESIDENT, PINNED, REVIVED))
     category = categories(program)
     sizes = state.storages["size_bytes"]
     sums = {name: int(sizes[is_live & (category == i)].sum()) for i, name in enumerate(CATEGORIES)}

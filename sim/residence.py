@@ -18,6 +18,7 @@ from .state import (
     NEEDS_DESCENDANTS,
     PINNED,
     RESIDENT,
+    REVIVED,
     State,
 )
 
@@ -53,36 +54,45 @@ def pin(state: State, s: int) -> bool:
 @kernel
 def occupy(program: Program, state: State, s: int) -> None:
     """Let a storage become resident and enter the pool."""
-    accesses = state.run[0].metadata_accesses  # upkeep is not the plain algorithm's work
-    state.storages[s].residence = PINNED if state.holds[s].is_pinned else RESIDENT
-    if state.run[0].needs & NEEDS_CLASSES:
+    run = state.run[0]
+    accesses = run.metadata_accesses  # upkeep is not the plain algorithm's work
+    was_banished = state.storages[s].residence == BANISHED
+    if was_banished:
+        state.storages[s].residence = REVIVED
+    else:
+        state.storages[s].residence = PINNED if state.holds[s].is_pinned else RESIDENT
+    if run.needs & NEEDS_CLASSES:
         is_shared = classes.part(state, s)
-        _count_neighbor(program, state, s, -1, is_shared)
-    if state.run[0].upkeep & NEEDS_SUMS:
-        neighborhood.note_return(program, state, s)
-    state.run[0].metadata_accesses = accesses
+        if not was_banished:
+            _count_neighbor(program, state, s, -1, is_shared)
+    if run.upkeep & NEEDS_SUMS:
+        neighborhood.note_return(program, state, s, was_banished)
+    run.metadata_accesses = accesses
     pool.enter(state, s)
 
 
 @kernel
 def vacate(program: Program, state: State, s: int) -> None:
     """Let a storage be evicted: out of the pool, its tensors undefined, waiting anew."""
-    accesses = state.run[0].metadata_accesses
+    run = state.run[0]
+    accesses = run.metadata_accesses
     pool.leave(state, s)
-    state.storages[s].residence = EVICTED
+    was_revived = state.storages[s].residence == REVIVED
+    state.storages[s].residence = BANISHED if was_revived else EVICTED
     for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):
         state.defined[program.views[i]] = 0
-    if state.run[0].tracks_waiting:
+    if run.tracks_waiting:
         for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):
-            if program.views[i] < state.run[0].created_tensors:
+            if program.views[i] < run.created_tensors:
                 wait(program, state, program.views[i])
-    if state.run[0].needs & NEEDS_CLASSES:
+    if run.needs & NEEDS_CLASSES:
         classes.join(state, s, state.storages[s].cost_ns)
         classes.merge_neighbors(program, state, s)
-        _count_neighbor(program, state, s, 1, False)
-    if state.run[0].upkeep & NEEDS_SUMS:
+        if not was_revived:
+            _count_neighbor(program, state, s, 1, False)
+    if run.upkeep & NEEDS_SUMS:
         neighborhood.note_eviction(state, s)
-    state.run[0].metadata_accesses = accesses
+    run.metadata_accesses = accesses
 
 
 @kernel
@@ -142,7 +152,7 @@ def wait(program: Program, state: State, t: int) -> None:
     for i in range(call.first_source, call.end_source):
         source = program.sources[i]
         is_counted = source != program.tensors[t].storage and not state.waiting[flag]
-        if is_counted and state.storages[source].residence != BANISHED:
+        if is_counted and state.storages[source].residence < BANISHED:
             state.waiting[flag] = 1
             state.holds[source].waiting += 1
         flag += 1
@@ -164,9 +174,10 @@ def stop_waiting(program: Program, state: State, t: int, source: int) -> None:
 def try_banish(program: Program, state: State, s: int) -> None:
     """Banish a storage that the program does not hold and nothing waits for."""
     hold = state.holds[s]
-    if state.storages[s].residence == BANISHED or hold.references > 0 or hold.waiting > 0:
+    if state.storages[s].residence >= BANISHED or hold.references > 0 or hold.waiting > 0:
         return
     if state.storages[s].residence != EVICTED:
+        hold.locks = hold.is_pinned = 0
         evict(program, state, s, BANISH_STORAGE, NOTHING)
     else:
         log(state, BANISH_STORAGE, s, 0, NOTHING)
@@ -174,7 +185,7 @@ def try_banish(program: Program, state: State, s: int) -> None:
     first = program.storages[s].first_child_edge
     for i in range(first, first + hold.child_edges):
         child = program.child_edges[i]
-        if state.storages[child].residence != BANISHED:
+        if state.storages[child].residence < BANISHED:
             state.holds[child].is_irreplaceable = 1
             if pin(state, child):
                 log(state, PIN, child, state.storages[child].size_bytes, NOTHING)
@@ -184,11 +195,10 @@ def try_banish(program: Program, state: State, s: int) -> None:
 def _cut_off(program: Program, state: State, s: int) -> None:
     """Ignore a storage's edges from now on; its class keeps its cost."""
     state.storages[s].residence = BANISHED
-    state.holds[s].class_node = classes.NO_NODE
     if state.run[0].needs & NEEDS_CLASSES:
         _count_neighbor(program, state, s, -1, True)
     if state.run[0].upkeep & NEEDS_SUMS:
-        neighborhood.note_return(program, state, s)
+        neighborhood.note_return(program, state, s, False)
     for i in range(program.storages[s].first_tensor, program.storages[s + 1].first_tensor):
         t = program.views[i]
         if t < state.run[0].created_tensors:

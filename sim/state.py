@@ -18,7 +18,8 @@ from .program import Program
 EVICTED = 0  # not in memory: never computed yet, or dropped
 RESIDENT = 1
 PINNED = 2  # in memory for good
-BANISHED = 3  # dropped for good
+BANISHED = 3  # dropped for good: its neighbors ignore it
+REVIVED = 4  # banished, and in memory again beside a sibling that was recomputed
 
 # What a heuristic needs the engine to keep up (bits).
 NEEDS_ANCESTORS = 1  # cost of the evicted ancestors
