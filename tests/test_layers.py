@@ -11,7 +11,7 @@ from typing import Any
 LAYERS = {
     "foundation": "errors opcodes files budgets jit traces.cache",
     "traces": "traces",
-    "engine": "program state lowering memory pool events randomness classes neighborhood nextuse "
+    "engine": "layout program state lowering memory pool events randomness classes neighborhood nextuse "
     "residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation conformance audit audit_ledger audit_scores grid store "
