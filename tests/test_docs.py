@@ -1,0 +1,74 @@
+"""The reference pages name everything that there is, in its order, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def tables(page: str) -> list[list[str]]:
+    """The names in the first column of each table of a page; a row may hold several."""
+    found: list[list[str]] = []
+    rows: list[str] | None = None
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
+        if not line.startswith("|"):
+            rows = None
+        elif rows is None:
+            rows = []
+            found.append(rows)
+        else:
+            first = line.split("|")[1]
+            rows.extend(re.findall(r"`([^`]+)`", first))
+    return found
+
+
+def test_columns_are_all_explained() -> None:
+    from rematsim.opcodes import ACTIONS
+    from rematsim.result import COLUMNS, EVENT_COLUMNS, STORAGE_COLUMNS
+
+    runs, events, actions, storages = tables("columns.md")
+    assert runs == list(COLUMNS)
+    assert events == list(EVENT_COLUMNS)
+    assert sorted(actions) == sorted(ACTIONS)
+    assert storages == list(STORAGE_COLUMNS)
+
+
+def test_short_meanings_are_those_of_the_columns() -> None:
+    from rematsim.cli.listing import COLUMN_MEANINGS
+    from rematsim.result import COLUMNS
+
+    assert list(COLUMN_MEANINGS) == list(COLUMNS)
+
+
+def test_heuristics_are_all_explained() -> None:
+    from rematsim.heuristics import names
+
+    shown = {name for table in tables("heuristics.md") for name in table if name.startswith("h_")}
+    ablations = {name for name in names() if name.startswith("h_abl_")}
+    assert shown - ablations == set(names()) - ablations
+
+
+def test_terms_and_needs_are_all_explained() -> None:
+    import inspect
+
+    from rematsim.heuristics import terms
+    from rematsim.state import NEEDS
+
+    page = (DOCS / "heuristics.md").read_text(encoding="utf-8")
+    functions = [
+        name
+        for name, value in vars(terms).items()
+        if inspect.isfunction(value) and value.__module__ == terms.__name__
+    ]
+    assert functions, "terms are functions of their module"
+    missing = [name for name in (*functions, *NEEDS) if f"`{name}" not in page]
+    assert not missing
+
+
+def test_instructions_are_all_explained() -> None:
+    from rematsim.traces.importers.dtr_lines import KINDS
+
+    shown = {name for table in tables("log-format.md") for name in table}
+    assert set(KINDS) <= shown
