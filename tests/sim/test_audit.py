@@ -11,7 +11,10 @@ import pytest
 from random_traces import random_trace
 from rematsim.audit import FINDINGS, Verdict, audit
 from rematsim.opcodes import ACTIONS
+from rematsim.simulation import simulate
 from rematsim.traces.builder import TraceBuilder
+from rematsim.traces.bundled import bundled_traces
+from rematsim.traces.loading import load_trace
 from rematsim.traces.trace import Trace
 
 Rows = list[dict[str, Any]]
@@ -192,3 +195,14 @@ def test_the_reference_simulator_is_good(heuristic: str, deallocation: str) -> N
 def test_every_finding_is_explained() -> None:
     """Messages are for people, findings for programs: both have a table."""
     assert all(FINDINGS.values())
+
+
+@pytest.mark.parametrize("deallocation", ["eager", "banish"])
+@pytest.mark.parametrize("name", sorted(bundled_traces()))
+def test_runs_of_real_traces_are_good(name: str, deallocation: str) -> None:
+    """The engine's runs of the traces that ship with the project are audited to the last row."""
+    trace = load_trace(f"bundled:{name}")
+    result = simulate(trace, "h_DTR_eq", "0.6x", deallocation=deallocation, event_log=True)
+    assert result.row["pressure_evictions"] > 0
+    verdict = audit(trace, result)
+    assert verdict, verdict.message
