@@ -144,12 +144,13 @@ class _Batch:
         new = [*events.constant_names, *chain.from_iterable(events.results), *events.copy_dst]
         places = np.concatenate([at[CONSTANT], np.repeat(at[CALL], self.n_results), at[COPY]])
         order = np.argsort(places, kind="stable")
-        expected = range(self.known, self.known + len(new))
-        bind = self.tables.names.setdefault
-        found = list(map(bind, [new[k] for k in order.tolist()], expected))
-        _require(found == list(expected))
+        total = self.known + len(new)
+        names = self.tables.names
+        for _ in map(names.setdefault, [new[k] for k in order.tolist()], range(self.known, total)):
+            pass
+        _require(len(names) == total)
         ids = np.empty(len(order), dtype=np.int64)
-        ids[order] = expected
+        ids[order] = np.arange(self.known, total)
         n_constants, n_copies = len(at[CONSTANT]), len(at[COPY])
         self.rows[at[CONSTANT], columns.FIRST] = ids[:n_constants]
         self.rows[at[COPY], columns.FIRST] = ids[len(ids) - n_copies :]

@@ -23,13 +23,13 @@ from .dtr_lines import (
     Copy,
     CopyFrom,
     Instruction,
-    Line,
     Memory,
     Mutate,
     Release,
 )
 
 Ints = NDArray[np.int64]
+Kinds = NDArray[np.int8]
 Columns = dict[str, Any]
 
 NO_EVENT = -1
@@ -77,30 +77,31 @@ def events_of(records: list[Any], first_line: int) -> Events | None:
     codes[marks] = BACKWARD
     at_events = np.flatnonzero(codes != NO_EVENT)
     columns: Columns = {"codes": codes[at_events], "lines": at_events + first_line}
-    for described in (_constants(records, at), _calls(records, at)):
+    for described in (_constants(records, kinds, at), _calls(records, kinds, at)):
         if described is None:
             return None
         columns |= described
     return Events(**columns, **_names(records, at))
 
 
-def _constants(records: list[Any], at: list[Ints]) -> Columns | None:
+def _constants(records: list[Any], kinds: Kinds, at: list[Ints]) -> Columns | None:
     """Sort constants and their sizes."""
     names = [record.name for record in _take(records, at[Constant.code])]
-    sizes = _follow(records, at[Constant.code] + 1, Memory)
+    sizes = _follow(records, kinds, at[Constant.code] + 1, Memory.code)
     if [record.name for record in sizes] != names:
         return None
     return {"constant_names": names, "constant_bytes": [record.memory for record in sizes]}
 
 
-def _calls(records: list[Any], at: list[Ints]) -> Columns | None:
+def _calls(records: list[Any], kinds: Kinds, at: list[Ints]) -> Columns | None:
     """Sort calls, mutating ones too, and what describes their results."""
     calls = _take(records, at[Call.code])
     results = [call.result for call in calls]
     counts = np.fromiter(map(len, results), np.int64, len(results))
     within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
     at_sizes = np.repeat(at[Call.code], counts) + 1 + 2 * within
-    sizes, views = _follow(records, at_sizes, Memory), _follow(records, at_sizes + 1, Alias)
+    sizes = _follow(records, kinds, at_sizes, Memory.code)
+    views = _follow(records, kinds, at_sizes + 1, Alias.code)
     names = list(chain.from_iterable(results))
     if [record.name for record in sizes] != names or [record.name for record in views] != names:
         return None
@@ -140,7 +141,8 @@ def _take(records: list[Any], places: Ints) -> list[Any]:
     return [records[k] for k in places.tolist()]
 
 
-def _follow(records: list[Any], places: Ints, kind: type[Line]) -> list[Any]:
-    """Pick the instructions at some places if they all are of one kind; nothing otherwise."""
-    found = _take(records, places[places < len(records)])
-    return found if {record.code for record in found} <= {kind.code} else []
+def _follow(records: list[Any], kinds: Kinds, places: Ints, kind: int) -> list[Any]:
+    """Pick the instructions at ascending places if all are of one kind; nothing otherwise."""
+    if len(places) and places[-1] >= len(kinds):
+        return []
+    return _take(records, places) if (kinds[places] == kind).all() else []
