@@ -19,7 +19,7 @@ Score = Callable[[State, int], float]
 def _by_next_use(exponent: float) -> Score:
     def score(state: State, s: int) -> float:
         cost = own_cost(state, s) + class_cost(state, s)
-        return ratio(cost, size(state, s) * next_use(state, s) ** exponent)
+        return ratio(ratio(cost, next_use(state, s) ** exponent), size(state, s))
 
     return score
 
@@ -27,7 +27,8 @@ def _by_next_use(exponent: float) -> Score:
 @inlineable
 def _by_both(state: State, s: int) -> float:
     cost = own_cost(state, s) + class_cost(state, s)
-    return ratio(cost, size(state, s) * (staleness(state, s) * next_use(state, s)) ** 0.5)
+    by_next_use = ratio(cost, next_use(state, s) ** 0.5)
+    return ratio(ratio(by_next_use, staleness(state, s) ** 0.5), size(state, s))
 
 
 @family(

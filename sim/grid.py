@@ -107,8 +107,8 @@ class Grid:
     seeds: tuple[int, ...]
     options: tuple[Options, ...]
 
-    def cells(self) -> list[Cell]:
-        """Return the cells in order, each once."""
+    def cells(self) -> dict[CellKey, Cell]:
+        """Return the cells by their keys, in order."""
         cells = (
             Cell(trace, options, method, budget, seed)
             for trace, options, method, budget in itertools.product(
@@ -116,7 +116,7 @@ class Grid:
             )
             for seed in (self.seeds if method.heuristic.is_random else (None,))
         )
-        return list({cell.key: cell for cell in cells}.values())
+        return {cell.key: cell for cell in cells}
 
 
 def find_methods(given: Any) -> tuple[Method, ...]:

@@ -169,24 +169,19 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
         return report.storage_names(work.trace, work.program)[s]
 
     scan = PythonScan(heuristic, options.count_accesses, name)
-    is_foreign = bool(heuristic.source)
-    if is_foreign and not is_compiling():
+    if heuristic.source and not is_compiling():
         return Chooser(_asking(), scan)
-    try:
-        return Chooser(_compiled(heuristic, options.count_accesses), None, scan)
-    except Exception as error:  # compilers fail in many ways
-        if not is_foreign:
-            raise
-        if _is_partial(heuristic):
-            raise HeuristicError(
-                f"{place_of(heuristic.function)}: {heuristic.name} needs a function that compiles"
-            ) from error
-        warnings.warn(
-            f"{place_of(heuristic.function)}: {heuristic.name} cannot be compiled and runs in "
-            f"Python, slowly: {_reason(error)}",
-            stacklevel=2,
-        )
-        return Chooser(_asking(), scan)
+    made = _compiled(heuristic, options.count_accesses)
+    if isinstance(made, compiled.Choice):
+        return Chooser(made, None, scan)
+    place = place_of(heuristic.function)
+    if _is_partial(heuristic):
+        raise HeuristicError(f"{place}: {heuristic.name} needs a function that compiles: {made}")
+    warnings.warn(
+        f"{place}: {heuristic.name} cannot be compiled and runs in Python, slowly: {made}",
+        stacklevel=2,
+    )
+    return Chooser(_asking(), scan)
 
 
 def _reason(error: Exception) -> str:
@@ -201,26 +196,32 @@ def _asking() -> compiled.Choice:
     return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
-def _inlineable(heuristic: Heuristic) -> Any:
-    return inlineable(heuristic.function, is_foreign=bool(heuristic.source))
-
-
 @functools.lru_cache(maxsize=256)
-def _compiled(heuristic: Heuristic, counts: bool) -> compiled.Choice:
-    """Compile the `choose` of a heuristic, or load it."""
-    function, needs = _inlineable(heuristic), heuristic.needs_bits
+def _compiled(heuristic: Heuristic, counts: bool) -> compiled.Choice | str:
+    """Compile the `choose` of a heuristic, or load it; say why a user's cannot be compiled."""
+    name = f"{heuristic.name}_{'counting' if counts else 'fast'}_{heuristic.source[:16]}"
+    is_foreign = bool(heuristic.source)
+    try:
+        return compiled.choose(_made(heuristic, counts), name, cached=not is_foreign)
+    except Exception as error:  # compilers fail in many ways
+        if not is_foreign:
+            raise
+        return _reason(error)
+
+
+def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
+    """Make the scan that a heuristic asks for."""
+    function = inlineable(heuristic.function, is_foreign=bool(heuristic.source))
+    needs = heuristic.needs_bits
     if heuristic.kind == "random":
-        made = choosing.make_random_choose()
-    elif _is_partial(heuristic):
-        made = choosing.make_sampling_choose(
+        return choosing.make_random_choose()
+    if _is_partial(heuristic):
+        return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size
         )
-    elif counts:
-        made = choosing.make_plain_choose(function, needs)
-    else:
-        made = choosing.make_fast_choose(function, needs, heuristic.is_monotone)
-    name = f"{heuristic.name}_{'counting' if counts else 'fast'}_{heuristic.source[:16]}"
-    return compiled.choose(made, name, cached=not heuristic.source)
+    if counts:
+        return choosing.make_plain_choose(function, needs)
+    return choosing.make_fast_choose(function, needs, heuristic.is_monotone)
 
 
 def _result(

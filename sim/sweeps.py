@@ -22,7 +22,7 @@ from .errors import InputError, RematsimError
 from .grid import Cell, Grid, Run, Seeds, expand_options, make_grid
 from .result import COLUMNS
 from .store import INTEGER_COLUMNS, REAL_COLUMNS, CellKey, Row, Store
-from .workers import WorkerError, can_travel, executor
+from .workers import WorkerError, available_cores, can_travel, executor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,8 @@ HEURISTICS = ("h_DTR", "h_DTR_eq", "h_DTR_local", "h_LRU", "h_size", "h_MSPS")
 BUDGETS = "0.1x:1.0x:0.1x"
 BATCHES_PER_WORKER = 4
 BATCH_SECONDS = 0.5
+# Rough times by which `sweep` decides how many processes are worth their start.
+CALL_SECONDS, WORKER_SECONDS = 2.5e-6, 2.0
 
 Report: TypeAlias = Callable[[int, int], None]
 
@@ -47,7 +49,7 @@ def sweep(
     mutation: str | Sequence[str] = "copy",
     seeds: Seeds = 0,
     count_accesses: bool = False,
-    jobs: int = 1,
+    jobs: int | None = 1,
     out: str | Path | None = None,
     report: Report | None = None,
 ) -> pd.DataFrame:
@@ -68,8 +70,9 @@ def sweep(
         For heuristics that draw lots: ``"0:9"``, ``"1,2,3"``. The others run once.
     count_accesses : bool
         Whether to fill ``evaluations`` and ``metadata_accesses``.
-    jobs : int
-        Processes. A script that asks for more than one needs ``if __name__ == "__main__":``.
+    jobs : int or None
+        Processes; None: as many as there are processor cores and as the work is worth. A script
+        that asks for more than one needs ``if __name__ == "__main__":``.
     out : path, optional
         SQLite file for the rows, each written as its run ends; what is there is not run again.
     report : callable, optional
@@ -84,7 +87,7 @@ def sweep(
     --------
     >>> table = rematsim.sweep("resnet.log", ["h_DTR", "h_LRU"], "0.3x,0.5x")  # doctest: +SKIP
     """
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise InputError(f"jobs {jobs!r}: a whole number from 1 up")
     options = expand_options(
         mutation=mutation,
@@ -97,8 +100,26 @@ def sweep(
         return to_frame(run_grid(grid, store, jobs, report))
 
 
-def run_grid(grid: Grid, store: Store, jobs: int = 1, report: Report | None = None) -> list[Row]:
+def run_grid(
+    grid: Grid, store: Store, jobs: int | None = 1, report: Report | None = None
+) -> list[Row]:
     """Run the cells that the store lacks; return the rows of all, in the grid's order.
+
+    Parameters
+    ----------
+    grid : Grid
+        What is asked for.
+    store : Store
+        Where rows are kept.
+    jobs : int or None
+        As for `sweep`.
+    report : callable, optional
+        As for `sweep`.
+
+    Returns
+    -------
+    list of dict
+        As the store gives them.
 
     Raises
     ------
@@ -109,14 +130,14 @@ def run_grid(grid: Grid, store: Store, jobs: int = 1, report: Report | None = No
     OutputError
         If a row cannot be written. In all cases, rows written before stay.
     """
-    cells = {cell.key: cell for cell in grid.cells()}
+    cells = grid.cells()
     keys = list(cells)
     done = store.plan(keys)
     store.rename({trace.digest: trace.name for trace in grid.traces})
     pending = [(key, cell) for key, cell in cells.items() if key not in done]
     progress = _Progress(len(done), len(keys), report)
     if pending:
-        workers = min(jobs, len(pending))
+        workers = min(_worth([cell for _, cell in pending]) if jobs is None else jobs, len(pending))
         if workers > 1 and not can_travel(method.given for method in grid.methods):
             workers = 1
         with executor(workers) as runner:
@@ -124,6 +145,15 @@ def run_grid(grid: Grid, store: Store, jobs: int = 1, report: Report | None = No
             window = 2 * workers if workers > 1 else 1
             _execute(_batches(pending, workers), store, runner, window, progress)
     return store.rows(keys)
+
+
+def _worth(cells: Sequence[Cell]) -> int:
+    """Count the processes for which these cells are work enough."""
+    slow = (cell.method.heuristic.source or cell.options.count_accesses for cell in cells)
+    if any(slow):
+        return available_cores()
+    seconds = sum(cell.trace.n_calls for cell in cells) * CALL_SECONDS
+    return min(available_cores(), 1 + int(seconds / WORKER_SECONDS))
 
 
 def to_frame(rows: Sequence[Row]) -> pd.DataFrame:

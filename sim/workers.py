@@ -68,6 +68,13 @@ def can_travel(functions: Iterable[Any]) -> bool:
     return True
 
 
+def available_cores() -> int:
+    """Count the processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _is_importable(function: Any) -> bool:
     """Whether another process would find the function where it stands."""
     try:
