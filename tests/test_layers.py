@@ -14,7 +14,7 @@ LAYERS = {
     "engine": "layout program state lowering memory pool events randomness classes neighborhood nextuse "
     "residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice simulation conformance audit audit_ledger audit_scores grid store "
+    "simulation": "heuristics.conformance heuristics.inspection pythonchoice simulation audit audit_ledger audit_scores grid store "
     "workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
