@@ -89,6 +89,7 @@ class Storage:
     material: bool = False
     pinned: bool = False
     banished: bool = False
+    came_back: bool = False  # banished, computed beside a sibling, evicted: it waits again
     irreplaceable: bool = False  # banish's rule holds for it, whatever the policy
 
     @property
@@ -104,8 +105,8 @@ class Storage:
     @property
     def awaited(self) -> bool:
         """Whether a tensor of another storage, not computed, has it as a parent."""
-        others = (t for t in self.readers if t.storage is not self)
-        return any(not t.defined and not t.storage.banished for t in others)
+        others = (t for t in self.readers if t.storage is not self and not t.defined)
+        return any(not t.storage.banished or t.storage.came_back for t in others)
 
     def parents(self) -> set[Storage]:
         """Storages that its tensors are computed from."""
@@ -243,6 +244,7 @@ class Ledger:
         else:
             self.expect("banish", storage, 0, self.memory)
         storage.banished = True
+        storage.pinned = False
         for child in dict.fromkeys(t.storage for t in storage.readers):
             if child is not storage and not child.banished:
                 child.irreplaceable = True
@@ -269,6 +271,7 @@ class Ledger:
     def _undefine(self, storage: Storage) -> None:
         """Note that a storage is no more material."""
         storage.material = False
+        storage.came_back = storage.banished
         self.pool.pop(storage, None)
         for tensor in storage.tensors:
             tensor.defined = False

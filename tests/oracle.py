@@ -20,6 +20,9 @@ Readings of the contract that the reference rows settle or leave open:
   its cost from that class as any other time, so that a class can be worth less than nothing.
 * Banishing a material storage evicts it first, classes merged and all, and then cuts its edges.
 * A parent listed twice that is banished at its first unlocking is not unlocked again.
+* A banished storage can come back, when a call is computed again for another of its results. It
+  is then material and in the pool like any other (a pin went with the banishing), and once it is
+  evicted again its tensors wait for their parents again; but nobody has an edge to it.
 """
 
 from __future__ import annotations
@@ -502,6 +505,9 @@ class Simulator:
         else:
             self.log("banish", storage=storage, size=0)
         storage.banished = True
+        if storage.pinned:
+            storage.pinned = False
+            storage.locks -= 1
         for tensor in storage.tensors:
             for p in tensor.call.parents:
                 p.storage.waiting.discard(tensor)
