@@ -1,7 +1,7 @@
 """What a program needs of memory whatever the method: known from its sizes, without a replay.
 
-The bounds here hold under the policies that keep constants (eager and ignore); they say which
-budgets are hopeless, never that a budget suffices.
+The bounds hold where constants stay in memory (under eager and ignore; banish drops those that
+nobody needs any more). They say which budgets are hopeless, never that a budget suffices.
 """
 
 from __future__ import annotations

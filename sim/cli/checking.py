@@ -5,9 +5,12 @@ The checks themselves are `rematsim.heuristics.conformance`'s.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from . import options
+from .output import print_json
 
 
 @options.command("check-heuristic", "rematsim check-heuristic mine.py:my_score")
@@ -22,4 +25,8 @@ def command(heuristic: str, as_json: bool) -> int:
     from ..heuristics.conformance import check_heuristic
 
     report = check_heuristic(heuristic)
-    return 0
+    if as_json:
+        print_json(asdict(report) | {"is_ok": report.is_ok})
+    else:
+        click.echo(str(report))
+    return 0 if report.is_ok else 1

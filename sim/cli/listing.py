@@ -48,8 +48,10 @@ COLUMN_MEANINGS = {
 FORMATS = {
     ".log": "operator log of the DTR prototype: JSON, an instruction a line",
     ".gz, .zst": "the same, compressed",
-    ".zip": "several logs, with a manifest.json or without",
+    ".zip": "several logs, with a manifest.json or without; FILE.zip::NAME is one of them",
     "-": "a log on standard input",
+    "bundled:NAME": "a trace that ships with rematsim",
+    "synthetic:chain:1000": "a chain of 1000 units, and other regular models",
 }
 
 

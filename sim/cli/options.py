@@ -6,7 +6,6 @@ A value that cannot be read is an error of usage (exit code 2), told before anyt
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -116,6 +115,24 @@ def finite(limit: float) -> float | None:
     return None if math.isinf(limit) else limit
 
 
+class FileType(ParamType):
+    """A file to write, whose suffix says what it is to those who read it."""
+
+    def __init__(self, suffix: str) -> None:
+        self.suffix = suffix
+        self.name = f"file{suffix}"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Show the suffix."""
+        return f"FILE{self.suffix}"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Check it."""
+        if not str(value).lower().endswith(self.suffix):
+            self.fail(f"{value!r}: its name must end in {self.suffix}", param, ctx)
+        return str(value)
+
+
 class ListOf(ParamType):
     """Several values of a type, with commas between them; commas in brackets are theirs."""
 
@@ -151,13 +168,6 @@ def split_list(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts]
-
-
-def available_cores() -> int:
-    """Count the processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def trace_given(trace: str) -> str:

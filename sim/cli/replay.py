@@ -46,7 +46,11 @@ NOT_OK = 3
     type=click.IntRange(0, 2**32 - 1),
     help="For heuristics that draw lots.",
 )
-@click.option("--save-run", metavar="FILE.run", help="Save row, event log and storages.")
+@click.option(
+    "--save-run",
+    type=options.FileType(".run"),
+    help="Save row, event log and storages.",
+)
 @options.json_option
 def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> int:
     """Replay a trace under a budget.

@@ -64,9 +64,13 @@ class _Outputs:
 @click.option(
     "--jobs",
     type=click.IntRange(1, 1024),
-    help="Processes. Default: one for each processor core.",
+    help="Processes. Default: as many as there are processor cores and the work is worth.",
 )
-@click.option("--out", metavar="FILE.sqlite", help="Keep the rows here; run again to go on.")
+@click.option(
+    "--out",
+    type=options.FileType(".sqlite"),
+    help="Keep the rows here; run again to go on.",
+)
 @click.option("--csv", metavar="FILE", help="Write the rows of this sweep as CSV at the end.")
 @options.json_option
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Do not show progress.")
@@ -82,7 +86,7 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
     check_writable(outputs.out)
     check_writable(outputs.csv)
     grid = _read_grid(files, seeds, given)
-    rows = _run(grid, jobs or options.available_cores(), outputs)
+    rows = _run(grid, jobs, outputs)
     if outputs.csv is not None:
         from ..result import COLUMNS
 
@@ -123,7 +127,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
     return grid
 
 
-def _run(grid: Grid, jobs: int, outputs: _Outputs) -> list[Row]:
+def _run(grid: Grid, jobs: int | None, outputs: _Outputs) -> list[Row]:
     """Run the grid; when that stops early, say what is kept and how to go on."""
     from ..store import Store
     from ..sweeps import run_grid
@@ -134,11 +138,15 @@ def _run(grid: Grid, jobs: int, outputs: _Outputs) -> list[Row]:
             return run_grid(grid, store, jobs, progress.report)
         except BaseException:
             progress.stop()
-            kept = f"kept in {outputs.out}; run the same command again to go on"
-            lost = "lost (--out FILE.sqlite would keep them)"
-            click.echo(
-                f"rematsim: stopped: {progress.done} of {progress.total} runs are done and "
-                f"{kept if outputs.out else lost}",
-                err=True,
-            )
+            if progress.total:
+                _tell_what_is_kept(progress.done, progress.total, outputs.out)
             raise
+
+
+def _tell_what_is_kept(done: int, total: int, out: str | None) -> None:
+    """Say what a sweep that stops early leaves behind."""
+    kept = f"kept in {out}; run the same command again to go on"
+    lost = "lost (--out FILE.sqlite would keep them)"
+    click.echo(
+        f"rematsim: stopped: {done} of {total} runs are done and {kept if out else lost}", err=True
+    )

@@ -220,6 +220,25 @@ def test_sweep_prints_a_table_writes_csv_and_goes_on_from_its_file(
     assert "4 of 4 runs were done before" in capsys.readouterr().err
 
 
+def test_plot_draws_what_sweep_and_replay_left_and_names_its_files(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a log to a figure in two commands."""
+    out, saved = tmp_path / "t.sqlite", tmp_path / "t.run"
+    arguments = ["--heuristic", "h_LRU,h_size", "--budget", "0.4x:1x:0.2x", "--jobs", "1"]
+    assert main(["sweep", log, *arguments, "--out", str(out), "--quiet"]) == 0
+    assert main(["replay", log, "--budget", "0.6x", "--save-run", str(saved)]) == 0
+    capsys.readouterr()
+    for source, figure in ((out, "overhead.png"), (saved, "memory.svg")):
+        path = tmp_path / figure
+        assert main(["plot", str(source), "--out", str(path)]) == 0
+        assert capsys.readouterr().out == f"{path}\n"
+        assert path.stat().st_size > 1000
+    chosen = ["--kind", "overhead", "--heuristic", "h_LRU", "--out", str(tmp_path / "lru.pdf")]
+    assert main(["plot", str(out), *chosen]) == 0
+    assert (tmp_path / "lru.pdf").read_bytes().startswith(b"%PDF")
+
+
 def test_sweep_json_holds_the_rows(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Seeds apply to heuristics that draw lots only."""
     arguments = ["--heuristic", "h_LRU", "--heuristic", "h_rand", "--seed", "0:2", "--quiet"]
@@ -272,6 +291,23 @@ def test_every_column_has_a_meaning() -> None:
     assert tuple(COLUMN_MEANINGS) == COLUMNS
 
 
+def test_check_heuristic_tells_its_author_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A verdict a line, the exit code for scripts, JSON for programs."""
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "def good(state, s):\n    return float(s)\n\ndef bad(state, s):\n    return float('nan')\n"
+    )
+    assert main(["check-heuristic", f"{mine}:good"]) == 0
+    shown, _ = capsys.readouterr()
+    assert "ok" in shown.splitlines()[0]
+    assert main(["check-heuristic", f"{mine}:bad", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert not report["is_ok"]
+    assert any(verdict["outcome"] == "failed" for verdict in report["verdicts"])
+
+
 USAGE = [
     ["repaly"],
     ["replay", "--nonsense"],
@@ -287,6 +323,7 @@ USAGE = [
     ["replay", "LOG", "--seed", "-1"],
     ["replay", "LOG", "--heuristic", "h_drt"],
     ["replay", "LOG", "extra.log"],
+    ["replay", "bundled:nothing"],
     ["sweep", "LOG", "--heuristic", "h_DTR,h_drt"],
     ["sweep", "LOG", "--budget", "0.1x:1.0x"],
     ["sweep", "LOG", "--budget", "1:1000000:1"],
@@ -297,21 +334,23 @@ USAGE = [
     ["list", "everything"],
     ["check-heuristic"],
     ["check-heuristic", "h_drt"],
+    ["sweep", "LOG", "--out", "LOG"],
+    ["sweep", "LOG", "--out", "TMP"],
+    ["replay", "LOG", "--save-run", "x.zip"],
     ["plot"],
+    ["plot", "LOG", "--kind", "pie"],
 ]
 FAILURES = [
     ["replay", "none.log"],
     ["replay", "TMP"],
     ["replay", "BAD"],
-    ["replay", "bundled:nothing"],
     ["replay", "LOG", "--heuristic", "none.py:score"],
     ["replay", "LOG", "--save-run", "nowhere/x.run"],
     ["info", "none.log"],
     ["info", "BAD"],
     ["sweep", "none.log"],
     ["sweep", "LOG", "BAD"],
-    ["sweep", "LOG", "--out", "LOG"],
-    ["sweep", "LOG", "--out", "TMP"],
+    ["sweep", "LOG", "--out", "FOREIGN"],
     ["sweep", "LOG", "--out", "nowhere/x.sqlite"],
     ["sweep", "LOG", "--csv", "nowhere/x.csv"],
     ["sweep", "LOG", "--csv", "TMP"],
@@ -327,7 +366,9 @@ FAILURES = [
 def _filled(arguments: list[str], log: str, folder: Path) -> list[str]:
     bad = folder / "bad.log"
     bad.write_bytes(b'{"INSTRUCTION": "CALL"}\n\xff\xfe')
-    places = {"LOG": log, "BAD": str(bad), "TMP": str(folder)}
+    foreign = folder / "foreign.sqlite"
+    foreign.write_text("a table of somebody else")
+    places = {"LOG": log, "BAD": str(bad), "TMP": str(folder), "FOREIGN": str(foreign)}
     return [places.get(argument, argument) for argument in arguments]
 
 
@@ -336,9 +377,7 @@ def test_a_wrong_command_line_ends_with_2(
     arguments: list[str], log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is wrong is said on standard error, and nothing on standard output."""
-    if "bundled" not in arguments:
-        arguments = _filled(arguments, log, tmp_path)
-    assert main(arguments) == 2
+    assert main(_filled(arguments, log, tmp_path)) == 2
     shown, told = capsys.readouterr()
     assert shown == "" and "rror: " in told
     assert "Traceback" not in told

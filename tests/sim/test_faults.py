@@ -309,9 +309,9 @@ def test_unwritable_place_is_told_before_anything_runs(
 ) -> None:
     """Not even the administrator can make a file there."""
     arguments = ["sweep", str(folder / "one.log"), "--heuristic", "h_LRU", "--budget", "0.5x"]
-    assert main([*arguments, "--jobs", "1", option, "/proc/t.table"]) == 1
+    assert main([*arguments, "--jobs", "1", option, "/proc/t.sqlite"]) == 1
     told = capsys.readouterr().err
-    assert "/proc/t.table" in told and len(told.splitlines()) == 1
+    assert "/proc/t.sqlite" in told and len(told.splitlines()) == 1
 
 
 def test_failing_heuristic_ends_with_1_and_names_the_cell(

@@ -77,7 +77,7 @@ def test_cells_come_in_the_order_of_the_arguments() -> None:
     grid = make_grid([chain(3, "a"), chain(4, "b")], ["h_rand", "h_LRU"], "9,8", "2,1", options)
     cells = [
         (c.trace.name, c.options.deallocation, c.method.name, c.budget.value, c.seed)
-        for c in grid.cells()
+        for c in grid.cells().values()
     ]
     assert cells[:6] == [
         ("a", "eager", "h_rand", 9, 2),
@@ -169,7 +169,7 @@ def test_a_failing_heuristic_is_named_and_finished_rows_are_kept(tmp_path: Path)
         grid = make_grid(
             [chain(6)], fails_at_half, "unlimited", 0, expand_options(deallocation="ignore")
         )
-        assert len(store.rows([cell.key for cell in grid.cells()])) == 1
+        assert len(store.rows(grid.cells())) == 1
 
 
 def test_progress_is_reported_from_what_is_done_to_all(tmp_path: Path) -> None:
@@ -245,3 +245,21 @@ def test_two_heuristics_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two different heuristics"):
         find_methods(specs)
     assert len(find_methods([specs[0], specs[0]])) == 1
+
+
+def test_processes_are_started_only_for_work_that_is_worth_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call takes some microseconds; a heuristic that cannot be judged gets every core."""
+    monkeypatch.setattr(sweeps, "available_cores", lambda: 8)
+    monkeypatch.setattr(sweeps, "CALL_SECONDS", 1.0)
+    monkeypatch.setattr(sweeps, "WORKER_SECONDS", 10.0)
+
+    def worth(units: int, heuristic: Any, budgets: str) -> int:
+        grid = make_grid([chain(units)], heuristic, budgets, 0, expand_options())
+        return sweeps._worth(list(grid.cells().values()))
+
+    assert worth(2, "h_LRU", "9") == 1  # 5 calls: 5 seconds
+    assert worth(2, "h_LRU", "9,10,11,12,13") == 3  # 25 seconds
+    assert worth(50, "h_LRU", "9,10") == 8
+    assert worth(2, one_over_size, "9") == 8
