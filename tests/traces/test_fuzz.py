@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from broken_logs import BROKEN
-from dtr_logs import log, valid_lines
+from dtr_logs import call, constant, log, valid_lines
 from fuzz_target import check, check_log
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -107,6 +107,11 @@ def mismatched_zip() -> bytes:
 
 FOUND = {
     "an error of zipfile that quotes the file at length": mismatched_zip(),
+    "a call without the lines of its results, the next one's are the last": log(
+        constant("x"),
+        call("f", ["x"], ["a", "b", "c"]).split("\n")[0],
+        call("g", ["x"], ["d"]),
+    ),
 }
 
 

@@ -142,7 +142,6 @@ def _take(records: list[Any], places: Ints) -> list[Any]:
 
 
 def _follow(records: list[Any], kinds: Kinds, places: Ints, kind: int) -> list[Any]:
-    """Pick the instructions at ascending places if all are of one kind; nothing otherwise."""
-    if len(places) and places[-1] >= len(kinds):
-        return []
-    return _take(records, places) if (kinds[places] == kind).all() else []
+    """Pick the instructions at some places if all are of one kind; nothing otherwise."""
+    is_there = places.max(initial=-1) < len(kinds) and (kinds[places] == kind).all()
+    return _take(records, places) if is_there else []
