@@ -113,14 +113,14 @@ class Store:
         with self._reporting(), self._transaction():
             self._connection.executemany(
                 "UPDATE runs SET trace = ?2 WHERE trace_digest = ?1 AND trace <> ?2",
-                list(names.items()),
+                [(digest, _storable(name)) for digest, name in names.items()],
             )
 
     def add(self, key: CellKey, row: Row) -> None:
         """Write the row of a planned cell; one already there stays unless it is out of date."""
         columns = ", ".join(COLUMNS)
         marks = ", ".join("?" * len(COLUMNS))
-        values = [row[column] for column in COLUMNS]
+        values = [_storable(row[column]) for column in COLUMNS]
         with self._reporting(), self._transaction():
             self._connection.execute(
                 "DELETE FROM runs WHERE identity = ? AND content <> ?", (key.identity, key.content)
@@ -224,6 +224,13 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise _explained(self.path, error) from error
+
+
+def _storable(value: object) -> object:
+    """Escape what UTF-8 cannot say: pieces of file names that are no text."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
 
 
 def _explained(path: Path | None, error: sqlite3.Error) -> InputError | OutputError:

@@ -96,8 +96,12 @@ def sweep(
         count_accesses=count_accesses,
     )
     grid = make_grid(_loaded(traces), heuristics, budgets, seeds, options)
-    with Store(out) as store:
-        return to_frame(run_grid(grid, store, jobs, report))
+    try:
+        with Store(out) as store:
+            return to_frame(run_grid(grid, store, jobs, report))
+    except WorkerError as error:
+        guard = 'a script needs if __name__ == "__main__": around a sweep with several jobs'
+        raise WorkerError(f"{error}; {guard}") from error
 
 
 def run_grid(

@@ -87,6 +87,7 @@ def main(arguments: list[str]) -> int:
     arguments : list of str
         What stands after ``rematsim``.
     """
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -97,6 +98,13 @@ def main(arguments: list[str]) -> int:
     except BaseException as error:
         code = _end(error, "--debug" in arguments)
     return int(code or 0)
+
+
+def _open_streams() -> None:
+    """Put the null device where a standard stream was closed before the start."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 (for good)
 
 
 def _end(error: BaseException, is_debugging: bool) -> int:

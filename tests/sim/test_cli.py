@@ -465,6 +465,22 @@ def test_output_that_cannot_be_written_is_an_error(log: str) -> None:
     assert len(done.stderr.splitlines()) == 1 and "No space left" in done.stderr
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("closed", "code"), [("<&-", 1), (">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 1)]
+)
+def test_closed_streams_are_no_mistake_of_ours(closed: str, code: int, log: str) -> None:
+    """Services start programs like that."""
+    what = "info -" if "<" in closed else "list columns"
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m rematsim {what} {closed}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code
+    assert "mistake" not in done.stderr and "Traceback" not in done.stderr
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX pipes")
 def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
     """As in ``rematsim list | head -1``."""

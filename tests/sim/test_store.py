@@ -97,6 +97,15 @@ def test_a_renamed_trace_is_renamed_in_its_rows(tmp_path: Path) -> None:
         assert store.rows(KEYS)[0]["trace"] == "new"
 
 
+def test_a_name_that_is_no_text_is_escaped() -> None:
+    """File names are bytes on some systems."""
+    with Store(None) as store:
+        store.plan(KEYS[:1])
+        store.add(KEYS[0], row("a\udcff"))
+        store.rename({"d": "b\udcff"})
+        assert store.rows(KEYS)[0]["trace"] == r"b\udcff"
+
+
 def test_a_closed_file_is_one_file(tmp_path: Path) -> None:
     """It can be copied or sent as it is."""
     with Store(tmp_path / "t.sqlite") as store:
