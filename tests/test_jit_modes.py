@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("jit_modes")  # one worker: they share what is made once
+
 HEURISTICS = (
     "h_DTR",
     "h_DTR_eq",

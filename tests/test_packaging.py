@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("packaging")  # one worker: they share what is made once
+
 SHIPPED = ("pyproject.toml", "README.md", "LICENSE", "sim", "traces", "heuristics", "analysis")
 
 

@@ -21,7 +21,14 @@ BODY_LINES, MODULE_LINES, HEURISTIC_LINES = 40, 400, 80
 PARAMETERS, NESTING = 6, 4
 
 # Files of heuristics/ that are not heuristics.
-INFRASTRUCTURE = {"__init__.py", "registry.py", "methods.py", "terms.py", "conformance.py"}
+INFRASTRUCTURE = {
+    "__init__.py",
+    "conformance.py",
+    "inspection.py",
+    "methods.py",
+    "registry.py",
+    "terms.py",
+}
 
 # What may be larger, and why: (file, function) -> (limit, reason).
 LONG_BODIES: dict[tuple[str, str], tuple[int, str]] = {
