@@ -11,11 +11,11 @@ from typing import Any
 LAYERS = {
     "foundation": "errors opcodes files budgets jit traces.cache",
     "traces": "traces",
-    "engine": "layout program state lowering memory pool events randomness classes neighborhood nextuse "
-    "residence engine choosing compiled runner workload requirements result report",
+    "engine": "program state layout lowering memory pool events randomness classes neighborhood "
+    "nextuse residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
-    "simulation": "heuristics.conformance heuristics.inspection pythonchoice simulation audit audit_ledger audit_scores grid store "
-    "workers sweeps",
+    "simulation": "pythonchoice simulation heuristics.conformance heuristics.inspection "
+    "audit audit_ledger audit_scores grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",
@@ -51,10 +51,6 @@ def imported(source: Any) -> Iterator[tuple[int, str]]:
                 module = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield node.lineno, f"{module}.{alias.name}"
-
-
-def is_module(name: str, known: set[str]) -> bool:
-    return name in known
 
 
 def test_every_module_has_a_layer(sources: list[Any]) -> None:
