@@ -212,7 +212,7 @@ def test_interrupted_sweep_ends_with_130_and_says_how_to_go_on(folder: Path) -> 
         assert (process.returncode, shown) == (130, "")
         assert "run the same command again to go on" in told and "Traceback" not in told
         assert told.endswith("rematsim: interrupted\n")
-        assert not processes_of(process.pid)
+        assert wait_until(lambda: not processes_of(process.pid), 30)
     kept = count_rows(folder / "t.sqlite")
     assert 0 < kept < 28
     assert main(sweep_arguments(folder)) == 0
