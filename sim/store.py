@@ -147,6 +147,7 @@ class Store:
             # One plain file again, which can be read where nothing may be written; refused while
             # another sweep has it open, which will do this when it ends.
             with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA busy_timeout = 0")
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
 
