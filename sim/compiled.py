@@ -68,7 +68,7 @@ def walk_afresh() -> Callable[[Program, State, int, int], None]:
 def render() -> Callable[[Any, int, Any], int]:
     """Get the compiled `render_decimals`."""
     return entry(
-        render_decimals, signature("int64", np.dtype(np.int64), "int64", np.dtype(np.uint8))
+        render_decimals, signature("int64", np.dtype(np.int32), "int64", np.dtype(np.uint8))
     )
 
 

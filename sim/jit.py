@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import os
+import sys
+import types as types_module
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,11 +58,16 @@ def kernel(function: F) -> F:
     template = compiled.get_call_template
 
     def widened(arguments: Any, keywords: Any) -> Any:
-        """Compile once for all constants, not once for each."""
-        return template(tuple(types.unliteral(a) for a in arguments), keywords)
+        """Compile once for all integers, not once for each constant and width."""
+        return template(tuple(_widest(a) for a in arguments), keywords)
 
     compiled.get_call_template = widened
     return compiled  # type: ignore[no-any-return]
+
+
+def _widest(argument: Any) -> Any:
+    argument = types.unliteral(argument)
+    return types.int64 if isinstance(argument, types.Integer) else argument
 
 
 def inlineable(function: F, *, is_foreign: bool = False) -> F:
@@ -230,11 +238,30 @@ def entry(function: F, function_signature: Any, *, cached: bool = True) -> F:
     """
     if not is_compiling():
         return function
+    _import_array_functions()
     function = getattr(function, "py_func", function)
     with _cache_directory() as is_usable:
         flags = {"cache": cached and is_usable, "boundscheck": not cached, **_FLAGS}
         decorate = numba.njit(function_signature, **flags)
         return decorate(function)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _import_array_functions() -> None:
+    """Spare numba the import of all of scipy.linalg, which it wants only to see that it is there.
+
+    numba's own linear algebra looks the functions up when it calls them, and finds them then.
+    """
+    names = ("scipy", "scipy.linalg", "scipy.linalg.cython_blas")
+    if any(name in sys.modules for name in (*names, "numba.np.arraymath")):
+        return
+    for name in names:
+        sys.modules[name] = types_module.ModuleType(name)
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        for name in names:
+            del sys.modules[name]
 
 
 @functools.cache

@@ -86,11 +86,11 @@ class Layout:
             calls=freeze(calls),
             tensors=freeze(tensors),
             storages=freeze(storages),
-            parents=freeze(self.parents),
-            sources=freeze(sources),
+            parents=freeze(self.parents, np.int32),
+            sources=freeze(sources, np.int32),
             edges=freeze(_pairs(parent, child)),
             call_start_ns=freeze(start_ns),
-            outputs=freeze(np.array(self.lowering.outputs(), dtype=np.int64)),
+            outputs=freeze(self.lowering.outputs(), np.int32),
         )
 
     def _calls(self) -> Any:
@@ -189,7 +189,7 @@ class Layout:
     def _adjacency(self, storages: Any, field: str, keys: Any, values: Any) -> Any:
         """Group values by storage, keeping their order, and note where each group begins."""
         storages[field] = _offsets(np.bincount(keys, minlength=self.n_storages))
-        return freeze(values[np.argsort(keys, kind="stable")])
+        return freeze(values[np.argsort(keys, kind="stable")], np.int32)
 
     def _uses(self, calls: Any, storages: Any, sources: Any) -> Any:
         """List the calls that read each storage; an output is read at the very end."""
@@ -212,4 +212,4 @@ class Layout:
         exists = (previous >= 0) & (twin < self.first_result[previous + 1])
         counterparts = np.full(self.n_storages, -1, np.int64)
         counterparts[exists] = self.tensor_storage[twin[exists]]
-        return freeze(counterparts)
+        return freeze(counterparts, np.int32)

@@ -14,52 +14,53 @@ from numpy.typing import NDArray
 
 from .jit import Bundle
 
+Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 # Instruction codes of a Program: (code, operand).
 RUN_CALL, RETAIN, RELEASE_STORAGE, BEGIN_BACKWARD = 0, 1, 2, 3
 
-INSTRUCTION_FIELDS = np.dtype([("code", "i8"), ("operand", "i8")], align=True)
-EDGE_FIELDS = np.dtype([("parent", "i8"), ("child", "i8")], align=True)
+INSTRUCTION_FIELDS = np.dtype([("code", "i4"), ("operand", "i4")], align=True)
+EDGE_FIELDS = np.dtype([("parent", "i4"), ("child", "i4")], align=True)
 CALL_FIELDS = np.dtype(
     [
         ("cost_ns", "i8"),  # the call's own time
         ("result_bytes", "i8"),  # of all results together
         ("workspace_bytes", "i8"),  # needed only while it runs
-        ("first_parent", "i8"),  # operands: parents[first_parent:end_parent], repeats kept
-        ("end_parent", "i8"),
-        ("first_result", "i8"),  # result tensors: range(first_result, end_result)
-        ("end_result", "i8"),
-        ("first_edge", "i8"),  # edges that exist from this call on
-        ("end_edge", "i8"),
-        ("first_source", "i8"),  # distinct parent storages: sources[first_source:end_source]
-        ("end_source", "i8"),
-        ("origin", "i8"),  # call of the trace
-        ("phase", "i8"),  # opcodes.PHASES
-        ("is_recomputable", "i8"),  # 0: collective or data-dependent
-        ("previous", "i8"),  # the same call one training step earlier, or -1
+        ("first_parent", "i4"),  # operands: parents[first_parent:end_parent], repeats kept
+        ("end_parent", "i4"),
+        ("first_result", "i4"),  # result tensors: range(first_result, end_result)
+        ("end_result", "i4"),
+        ("first_edge", "i4"),  # edges that exist from this call on
+        ("end_edge", "i4"),
+        ("first_source", "i4"),  # distinct parent storages: sources[first_source:end_source]
+        ("end_source", "i4"),
+        ("origin", "i4"),  # call of the trace
+        ("phase", "i4"),  # opcodes.PHASES
+        ("is_recomputable", "i4"),  # 0: collective or data-dependent
+        ("previous", "i4"),  # the same call one training step earlier, or -1
     ],
     align=True,
 )
 TENSOR_FIELDS = np.dtype(
     [
-        ("call", "i8"),  # the call that makes it; constants have a call without parents and cost
-        ("storage", "i8"),
-        ("takes_over", "i8"),  # storage whose bytes it takes when the call runs in place, or -1
-        ("first_wait", "i8"),  # its flags in State.waiting, one for each source of its call
-        ("adds_cost", "i8"),  # 1: the first result of its call in this storage
+        ("call", "i4"),  # the call that makes it; constants have a call without parents and cost
+        ("storage", "i4"),
+        ("takes_over", "i4"),  # storage whose bytes it takes when the call runs in place, or -1
+        ("first_wait", "i4"),  # its flags in State.waiting, one for each source of its call
+        ("adds_cost", "i4"),  # 1: the first result of its call in this storage
     ],
     align=True,
 )
 STORAGE_FIELDS = np.dtype(
     [
         ("size_bytes", "i8"),
-        ("root", "i8"),  # its first tensor; the others are views
-        ("is_constant", "i8"),
-        ("first_parent_edge", "i8"),  # the next row holds the ends (one row more than storages)
-        ("first_child_edge", "i8"),
-        ("first_tensor", "i8"),
-        ("first_use", "i8"),
+        ("root", "i4"),  # its first tensor; the others are views
+        ("is_constant", "i4"),
+        ("first_parent_edge", "i4"),  # the next row holds the ends (one row more than storages)
+        ("first_child_edge", "i4"),
+        ("first_tensor", "i4"),
+        ("first_use", "i4"),
     ],
     align=True,
 )
@@ -76,15 +77,15 @@ class Program(Bundle):
     tensors        record  `TENSOR_FIELDS`
     storages       record  `STORAGE_FIELDS`, and one row more for the ends
     edges          record  `EDGE_FIELDS`, in the order of their creation
-    parents        int64   operand tensors of all calls
-    sources        int64   distinct parent storages of all calls
-    parent_edges   int64   parent storages of each storage, in the order of their creation
-    child_edges    int64   child storages likewise
-    views          int64   tensors of each storage
-    uses           int64   calls that read each storage, in program order
+    parents        int32   operand tensors of all calls
+    sources        int32   distinct parent storages of all calls
+    parent_edges   int32   parent storages of each storage, in the order of their creation
+    child_edges    int32   child storages likewise
+    views          int32   tensors of each storage
+    uses           int32   calls that read each storage, in program order
     call_start_ns  int64   the model's own compute before each call, ns; one more for the end
-    outputs        int64   tensors that the program still holds at its end
-    counterparts   int64   the storage made at the same place one training step earlier, or -1
+    outputs        int32   tensors that the program still holds at its end
+    counterparts   int32   the storage made at the same place one training step earlier, or -1
     ============== ======= ============================================================
     """
 
@@ -93,15 +94,15 @@ class Program(Bundle):
     tensors: Any
     storages: Any
     edges: Any
-    parents: Int64
-    sources: Int64
-    parent_edges: Int64
-    child_edges: Int64
-    views: Int64
-    uses: Int64
+    parents: Int32
+    sources: Int32
+    parent_edges: Int32
+    child_edges: Int32
+    views: Int32
+    uses: Int32
     call_start_ns: Int64
-    outputs: Int64
-    counterparts: Int64
+    outputs: Int32
+    counterparts: Int32
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "instructions": INSTRUCTION_FIELDS,
@@ -109,15 +110,15 @@ class Program(Bundle):
         "tensors": TENSOR_FIELDS,
         "storages": STORAGE_FIELDS,
         "edges": EDGE_FIELDS,
-        "parents": np.int64,
-        "sources": np.int64,
-        "parent_edges": np.int64,
-        "child_edges": np.int64,
-        "views": np.int64,
-        "uses": np.int64,
+        "parents": np.int32,
+        "sources": np.int32,
+        "parent_edges": np.int32,
+        "child_edges": np.int32,
+        "views": np.int32,
+        "uses": np.int32,
         "call_start_ns": np.int64,
-        "outputs": np.int64,
-        "counterparts": np.int64,
+        "outputs": np.int32,
+        "counterparts": np.int32,
     }
 
     def arrays(self) -> dict[str, Any]:

@@ -115,15 +115,15 @@ STORAGE_FIELDS = np.dtype(
 # What holds a storage, and its place in the graph.
 HOLD_FIELDS = np.dtype(
     [
-        ("references", "i8"),  # held by the program
-        ("locks", "i8"),  # held by running calls and pins
-        ("waiting", "i8"),  # tensors that still need it (banish)
-        ("parent_edges", "i8"),  # edges created so far
-        ("child_edges", "i8"),
-        ("evicted_at", "i8"),  # RUN growth when it was evicted last
-        ("evicted_neighbors", "i8"),  # edges to evicted storages
-        ("remat_count", "i8"),
-        ("class_node", "i8"),  # its node in the union-find forest, or -1
+        ("references", "i4"),  # held by the program
+        ("locks", "i4"),  # held by running calls and pins
+        ("waiting", "i4"),  # tensors that still need it (banish)
+        ("parent_edges", "i4"),  # edges created so far
+        ("child_edges", "i4"),
+        ("evicted_at", "i4"),  # RUN growth when it was evicted last
+        ("evicted_neighbors", "i4"),  # edges to evicted storages
+        ("remat_count", "i4"),
+        ("class_node", "i4"),  # its node in the union-find forest, or -1
         ("is_pinned", "u1"),
         ("is_irreplaceable", "u1"),  # cannot be recomputed: only banish's rule frees it
     ],
@@ -131,8 +131,8 @@ HOLD_FIELDS = np.dtype(
 )
 CLASS_FIELDS = np.dtype(
     [
-        ("parent", "i8"),
-        ("members", "i8"),  # at a root: evicted storages in the class
+        ("parent", "i4"),
+        ("members", "i4"),  # at a root: evicted storages in the class
         ("cost_ns", "i8"),  # at a root: running cost
         ("mark", "i8"),  # the last look-up that counted the class
     ],
@@ -140,10 +140,10 @@ CLASS_FIELDS = np.dtype(
 )
 FRAME_FIELDS = np.dtype(
     [
-        ("tensor", "i8"),  # wanted
-        ("next", "i8"),  # next of its undefined operands: pending[next:end]
-        ("end", "i8"),
-        ("is_remat", "i8"),
+        ("tensor", "i4"),  # wanted
+        ("next", "i4"),  # next of its undefined operands: pending[next:end]
+        ("end", "i4"),
+        ("is_remat", "i4"),
     ],
     align=True,
 )
@@ -179,15 +179,15 @@ class State(Bundle):
     holds          record  `HOLD_FIELDS`: references, locks, visible edges
     defined        uint8   by tensor
     waiting        uint8   by tensor and source: the tensor waits for that storage (banish)
-    pool           int64   storages that may be evicted, in order of entry, with holes (-1)
+    pool           int32   storages that may be evicted, in order of entry, with holes (-1)
     frames         record  `FRAME_FIELDS`: the stack of calls being materialized
-    pending        int64   the stack of their undefined operands
+    pending        int32   the stack of their undefined operands
     scores         float64 values of a scan, beside the pool
-    victims        int64   storages that `choose` picked
+    victims        int32   storages that `choose` picked
     classes        record  `CLASS_FIELDS`: union-find forest of the evicted classes
     mark           int64   by storage: the last walk that saw it
-    up, down       int64   a walk each way: its storages from the front, its frontier from the back
-    recorded       int64   root tensors evicted since Python last looked
+    up, down       int32   a walk each way: its storages from the front, its frontier from the back
+    recorded       int32   root tensors evicted since Python last looked
     events         record  `EVENT_FIELDS`, likewise
     ============== ======= ============================================================
     """
@@ -199,16 +199,16 @@ class State(Bundle):
     holds: Any
     defined: NDArray[np.uint8]
     waiting: NDArray[np.uint8]
-    pool: NDArray[np.int64]
+    pool: NDArray[np.int32]
     scores: NDArray[np.float64]
     frames: Any
-    pending: NDArray[np.int64]
-    victims: NDArray[np.int64]
+    pending: NDArray[np.int32]
+    victims: NDArray[np.int32]
     classes: Any
     mark: NDArray[np.int64]
-    up: NDArray[np.int64]
-    down: NDArray[np.int64]
-    recorded: NDArray[np.int64]
+    up: NDArray[np.int32]
+    down: NDArray[np.int32]
+    recorded: NDArray[np.int32]
     events: Any
 
     LAYOUT: ClassVar[dict[str, Any]] = {
@@ -219,16 +219,16 @@ class State(Bundle):
         "holds": HOLD_FIELDS,
         "defined": np.uint8,
         "waiting": np.uint8,
-        "pool": np.int64,
+        "pool": np.int32,
         "scores": np.float64,
         "frames": FRAME_FIELDS,
-        "pending": np.int64,
-        "victims": np.int64,
+        "pending": np.int32,
+        "victims": np.int32,
         "classes": CLASS_FIELDS,
         "mark": np.int64,
-        "up": np.int64,
-        "down": np.int64,
-        "recorded": np.int64,
+        "up": np.int32,
+        "down": np.int32,
+        "recorded": np.int32,
         "events": EVENT_FIELDS,
     }
 
@@ -262,16 +262,16 @@ def allocate(program: Program, logs_events: bool = False) -> State:
         holds=_records(count, HOLD_FIELDS),
         defined=np.zeros(len(program.tensors), np.uint8),
         waiting=np.zeros(waits, np.uint8),
-        pool=np.zeros(2 * count + 64, np.int64),
+        pool=np.zeros(2 * count + 64, np.int32),
         scores=np.zeros(2 * count + 64, np.float64),
         frames=_records(calls + 2, FRAME_FIELDS),
-        pending=np.zeros(len(program.parents) + 1, np.int64),
-        victims=np.zeros(count + 1, np.int64),
+        pending=np.zeros(len(program.parents) + 1, np.int32),
+        victims=np.zeros(count + 1, np.int32),
         classes=_records(4 * count + 64, CLASS_FIELDS),
         mark=np.zeros(count, np.int64),
-        up=np.zeros(count + 1, np.int64),
-        down=np.zeros(count + 1, np.int64),
-        recorded=np.zeros(RECORD_CAPACITY + count, np.int64),
+        up=np.zeros(count + 1, np.int32),
+        down=np.zeros(count + 1, np.int32),
+        recorded=np.zeros(RECORD_CAPACITY + count, np.int32),
         events=_records(EVENT_CAPACITY + 2 * count if logs_events else 1, EVENT_FIELDS),
     )
     reset(program, state)
