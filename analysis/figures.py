@@ -69,6 +69,10 @@ def accesses_figure(table: pd.DataFrame) -> Figure:
     ----------
     table : DataFrame
         Runs whose `metadata_accesses` have been counted; others are left out.
+
+    Returns
+    -------
+    Figure
     """
     require_columns(table, ["metadata_accesses"])
     counted = table[table["metadata_accesses"].notna()]
@@ -86,6 +90,10 @@ def deallocation_figure(table: pd.DataFrame, method: str | None = None) -> Figur
         Runs; needs a column `deallocation`.
     method : str, optional
         The method to compare under; by default the one that was run with most policies.
+
+    Returns
+    -------
+    Figure
     """
     require_columns(table, ["deallocation"])
     table = check_table(table)
@@ -109,6 +117,10 @@ def ablation_figure(table: pd.DataFrame) -> Figure:
     table : DataFrame
         Runs of the ``h_abl_*`` heuristics; where one is missing and a named heuristic has the same
         formula (h_DTR, h_DTR_eq, h_DTR_local, h_size, h_rand), that one's runs stand in for it.
+
+    Returns
+    -------
+    Figure
     """
     table = check_table(table)
     methods = set(table["method"])

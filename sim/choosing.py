@@ -132,11 +132,12 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
             place = lowest_of(state, end)
             if scores[place] <= 0.0:
                 for i in range(end):  # the first that is exactly 0 ends the search
-                    if scores[i] <= 0.0 and pool[i] != HOLE:
-                        refresh(program, state, pool[i], needs)
-                        scores[i] = score(state, pool[i])
-                        if scores[i] == 0.0:
-                            return take(state, pool[i], 0.0)
+                    if scores[i] > 0.0 or pool[i] == HOLE:
+                        continue
+                    refresh(program, state, pool[i], needs)
+                    scores[i] = score(state, pool[i])
+                    if scores[i] == 0.0:
+                        return take(state, pool[i], 0.0)
                 place = lowest_of(state, end)
             refresh(program, state, pool[place], needs)
             value = score(state, pool[place])

@@ -115,7 +115,7 @@ def simulate(
     >>> from rematsim.traces.synthetic import chain
     >>> result = simulate(chain(6), "h_LRU", budget=5)
     >>> result.status, result.peak_bytes, result.model_ns, result.remat_ns
-    ('ok', 5, 12, 4)
+    ('ok', 5, 12, 2)
     """
     if not isinstance(trace, Trace):
         trace = load_trace(trace)

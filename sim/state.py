@@ -180,9 +180,9 @@ class State(Bundle):
     defined        uint8   by tensor
     waiting        uint8   by tensor and source: the tensor waits for that storage (banish)
     pool           int32   storages that may be evicted, in order of entry, with holes (-1)
+    scores         float64 values of a scan, beside the pool
     frames         record  `FRAME_FIELDS`: the stack of calls being materialized
     pending        int32   the stack of their undefined operands
-    scores         float64 values of a scan, beside the pool
     victims        int32   storages that `choose` picked
     classes        record  `CLASS_FIELDS`: union-find forest of the evicted classes
     mark           int64   by storage: the last walk that saw it

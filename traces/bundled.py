@@ -20,7 +20,7 @@ def bundled_traces() -> dict[str, Path]:
 
     Examples
     --------
-    >>> "resnet20" in bundled_traces()
+    >>> "resnet32" in bundled_traces()
     True
     """
     folder = Path(str(resources.files(__package__))) / "data"
