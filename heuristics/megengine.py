@@ -23,7 +23,7 @@ MEBIBYTE = 1048576.0
 @family(
     "h_MegEngine",
     needs=("classes",),
-    reference="MegEngine, tensor eviction (after DTE): see static-planners 7.6",
+    reference="MegEngine's tensor eviction (after DTE)",
 )
 def megengine(
     cost_power: float = 1.0,

@@ -10,7 +10,7 @@ from .terms import own_cost, ratio, set_cost, set_staleness, size
 @heuristic(
     "h_DTR_neighborhood",
     needs=("set",),
-    reference="the DTR authors' simulator; replay-semantics, section 4",
+    reference="the DTR authors' simulator; docs/semantics.md, section 4",
 )
 def dtr_neighborhood(state: State, s: int) -> float:
     """(c + cost of the set e*) / (m s), s since the last access of {S} and e*."""

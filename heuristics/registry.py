@@ -21,6 +21,8 @@ from ..state import NEEDS
 
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
+# Files of this folder that declare none; the checks stand above the engine and import it.
+NOT_HEURISTICS = {"conformance", "inspection", "methods", "registry", "terms"}
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,10 @@ def _no_score(state: Any, s: int) -> float:
 
 @functools.cache
 def _load_all() -> None:
-    """Import every file of the folder, each of which registers what it declares."""
+    """Import every file of the folder that declares heuristics; each registers its own."""
     package = importlib.import_module(__package__ or "rematsim.heuristics")
     for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
+        if not module.ispkg and module.name not in NOT_HEURISTICS:
             importlib.import_module(f"{package.__name__}.{module.name}")
 
 

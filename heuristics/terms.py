@@ -89,5 +89,5 @@ def free_neighbor_bytes(state: State, s: int) -> float:
 
 @inlineable
 def ratio(numerator: float, denominator: float) -> float:
-    """Divide; a zero denominator scores infinity (replay-semantics 4)."""
+    """Divide; a zero denominator scores infinity (docs/semantics.md, 4)."""
     return numerator / denominator if denominator != 0.0 else math.inf

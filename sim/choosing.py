@@ -2,7 +2,7 @@
 
 ``choose(program, state, call)`` writes victims into ``State.victims`` and returns how many. The
 fast scan and the plain one pick the same storage: lowest score, ties to the one that entered the
-pool last, a score of exactly 0 ends the search (replay-semantics 4).
+pool last, a score of exactly 0 ends the search (docs/semantics.md, 4).
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
             if needs:
                 refresh(program, state, s, needs)
             value = score(state, s)
+            if value == 0.0:
+                return take(state, s, 0.0)
             if value <= lowest:
-                if value == 0.0:
-                    return take(state, s, 0.0)
                 lowest, victim = value, s
             elif value != value:
                 return NAN_SCORE
@@ -138,11 +138,15 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
                     scores[i] = score(state, pool[i])
                     if scores[i] == 0.0:
                         return take(state, pool[i], 0.0)
+                    if scores[i] != scores[i]:
+                        return NAN_SCORE
                 place = lowest_of(state, end)
             refresh(program, state, pool[place], needs)
             value = score(state, pool[place])
             if value == scores[place]:
                 return take(state, pool[place], value)
+            if value != value:
+                return NAN_SCORE
             scores[place] = value
 
     return choose
@@ -174,7 +178,7 @@ def make_plain_choose(score: Score, needs: int) -> Choose:
 
 
 def make_sampling_choose(score: Score, needs: int, samples: bool, least: float) -> Choose:
-    """Scan a part of the pool: the DTR prototype's two shortcuts (static-planners 9.7).
+    """Scan a part of the pool: the two shortcuts of the DTR prototype.
 
     Parameters
     ----------
@@ -233,7 +237,7 @@ def make_random_choose() -> Choose:
                 if left == 0:
                     return take(state, state.pool[i], 0.0)
                 left -= 1
-        return 0
+        return ASK_PYTHON  # not reached: the pool is not empty
 
     return choose
 

@@ -1,6 +1,6 @@
 """Kernels: equivalence classes of evicted storages, the union-find approximation of neighborhoods.
 
-replay-semantics 4: classes merge when a storage is evicted and never split; each carries a
+docs/semantics.md, 4: classes merge when a storage is evicted and never split; each carries a
 running cost. A storage that is evicted again gets a fresh node; worn-out nodes are swept up.
 """
 

@@ -11,7 +11,7 @@ from .classes import join
 from .events import log, log_result
 from .jit import call_at, kernel
 from .opcodes import BANISH, COMPUTE, DROP_DUPLICATE, EVICT, PIN, RECOMPUTE, TAKE_OVER
-from .program import BEGIN_BACKWARD, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
+from .program import RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
     evict,
     lock,
@@ -27,7 +27,8 @@ from .residence import (
 )
 from .state import BANISHED, EVENT_CAPACITY, EVICTED, NEEDS_CLASSES, RECORD_CAPACITY, State
 
-# What `run` answers. After the last three Python acts and calls it again.
+# What `run` answers. After CHOOSE and EMPTY_BUFFERS Python acts and calls it
+# again; REACHED_BYTES is for looking only.
 DONE, OUT_OF_MEMORY, OVER_LIMIT = 0, 1, 2
 NOT_A_NUMBER = 3  # the heuristic's score
 GO_ON = 4
@@ -82,8 +83,6 @@ def begin(program: Program, state: State) -> None:
         state.holds[operand].references += 1
     elif code == RELEASE_STORAGE:
         release(program, state, operand)
-    elif code == BEGIN_BACKWARD:
-        state.run[0].is_backward = 1
 
 
 @kernel

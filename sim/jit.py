@@ -43,8 +43,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_ledger", "audit_scores", "budgets", "conformance", "errors", "files"),
-    *("grid", "inspection", "report", "requirements", "store", "sweeps", "workers"),
+    *("audit", "audit_ledger", "audit_scores", "conformance", "errors", "files", "grid"),
+    *("inspection", "requirements", "store", "sweeps", "workers"),
 }
 _inlineable: WeakSet[Callable[..., Any]] = WeakSet()
 _FLAGS: dict[str, Any] = {"error_model": "numpy", "nogil": True}

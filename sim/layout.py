@@ -71,7 +71,8 @@ class Layout:
         calls = self._calls()
         storages = self._storages()
         tensors = self._tensors()
-        sources, (parent, child) = self._sources(calls), self._edges(calls)
+        sources = self._sources(calls)
+        parent, child = self._edges(calls, sources)
         tensors["first_wait"] = self._first_waits(calls)
         start_ns = _offsets(calls["cost_ns"])
         return Program(
@@ -169,9 +170,8 @@ class Layout:
         self.source_counts = ends[1:] - ends[:-1]
         return storage[first]
 
-    def _edges(self, calls: Any) -> Any:
+    def _edges(self, calls: Any, sources: Any) -> Any:
         """Edges between distinct storages, each with the call from which on it exists."""
-        sources = self._sources(calls)
         tensor_sources = self.source_counts[self.tensor_call]
         child = np.repeat(self.tensor_storage, tensor_sources)
         maker = np.repeat(self.tensor_call, tensor_sources)

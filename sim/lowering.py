@@ -1,18 +1,17 @@
 """Lowering: `compile_trace` turns a Trace (names) into a Program (integers).
 
 What happens to mutated operands is decided here: copied (``mutation="copy"``, the DTR log's way)
-or taken over in place. The rules are those of replay-semantics 1 and 2; nothing is simulated.
+or taken over in place. The rules are those of docs/semantics.md, 1 and 2; nothing is simulated.
 """
 
 from __future__ import annotations
 
-from .errors import TraceError, UnknownNameError
+from .errors import UnknownNameError
 from .layout import Layout
 from .opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, RELEASE
 from .program import BEGIN_BACKWARD, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .traces.trace import Trace
 
-MAX_TOTAL = 1 << 60
 MUTATIONS = ("copy", "inplace")
 
 
@@ -39,23 +38,7 @@ def compile_trace(trace: Trace, mutation: str = "copy") -> Program:
     """
     if mutation not in MUTATIONS:
         raise UnknownNameError(f"mutation {mutation!r}: it is one of {', '.join(MUTATIONS)}")
-    _check_totals(trace)
     return Lowering(trace, mutation == "inplace").program()
-
-
-def _check_totals(trace: Trace) -> None:
-    """Refuse what 64-bit accounts of bytes and ns could not hold."""
-    totals = {
-        "time": sum(trace.call_time_ns.tolist()),
-        "bytes": sum(trace.constant_bytes.tolist())
-        + sum(trace.result_bytes.tolist())
-        + sum(trace.call_workspace_bytes.tolist()),
-    }
-    for what, total in totals.items():
-        if total > MAX_TOTAL:
-            raise TraceError(
-                f"total {what} of the trace ({total:,}): at most 2**60", trace.source or trace.name
-            )
 
 
 class Lowering:

@@ -2,7 +2,7 @@
 
 Evictions only make neighborhoods grow, so an old sum is a lower bound: nothing is done for them.
 When a storage returns, the sums that it may be part of are lowered. `choose` makes exact only the
-sums that could win. `reach` is the plain walk of replay-semantics 4, the oracle of the rest.
+sums that could win. `reach` is the plain walk of docs/semantics.md, 4, the oracle of the rest.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ PHASES = ("", "fwd", "bwd", "opt")
 TAG_RANDOM, TAG_COLLECTIVE, TAG_DATA_DEPENDENT = 1, 2, 4
 TAGS = ("random", "collective", "data_dependent")
 
-# Deallocation policies: what a release of the program does (replay-semantics 5).
+# Deallocation policies: what a release of the program does (docs/semantics.md, 5).
 IGNORE, EAGER, BANISH = 0, 1, 2
 DEALLOCATIONS = ("ignore", "eager", "banish")
 

@@ -6,7 +6,6 @@ and the edges between storages. `lowering.py` makes one from a Trace; all runs s
 
 from __future__ import annotations
 
-import functools
 from typing import Any, ClassVar
 
 import numpy as np
@@ -131,7 +130,6 @@ def n_storages(program: Program) -> int:
     return len(program.storages) - 1
 
 
-@functools.lru_cache(maxsize=64)
 def has_irreplaceable(program: Program) -> bool:
     """Say whether some call cannot be repeated."""
     return bool((program.calls["is_recomputable"] == 0).any())

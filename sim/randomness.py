@@ -1,7 +1,7 @@
 """Kernels: seeded random numbers from a linear congruential generator, the same compiled or not.
 
-The multiplicative generator of Park and Miller with Schrage-free 64-bit arithmetic; a draw takes
-its upper bits. Good enough to pick storages, not for statistics.
+The multiplicative generator of Park and Miller in 64-bit arithmetic; a draw mixes two steps of it.
+Good enough to pick storages, not for statistics.
 """
 
 from __future__ import annotations

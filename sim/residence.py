@@ -1,6 +1,6 @@
 """Kernels: storages come into memory, are held, and go; State stays consistent.
 
-Replay-semantics 2, 4 and 5. Whoever changes where a storage is, calls these and nothing else.
+docs/semantics.md, 2, 4 and 5. Whoever changes where a storage is, calls these and nothing else.
 """
 
 from __future__ import annotations

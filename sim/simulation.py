@@ -39,7 +39,7 @@ class Options:
     Attributes
     ----------
     deallocation : {"eager", "banish", "ignore"}
-        What the program's releases do (replay-semantics 5).
+        What the program's releases do (docs/semantics.md, 5).
     slowdown_limit : float or None
         A run whose slowdown exceeds it has thrashed; None: no limit.
     seed : int

@@ -1,6 +1,7 @@
 """The State: all mutable facts of one run, as arrays that kernels write and scores read.
 
-`allocate` makes one for a Program; only the kernels change it. Scores read it through the terms
+`allocate` makes one for a Program; `runner.py` sets it up and empties its buffers, kernels do the
+rest. Scores read it through the terms
 in ``heuristics/terms.py`` and see only what has happened so far.
 """
 
@@ -46,7 +47,10 @@ RUN_FIELDS = np.dtype(
         ("remat_limit_ns", "i8"),
         ("policy", "i8"),  # opcodes.DEALLOCATIONS
         ("needs", "i8"),  # what the heuristic declares
-        ("upkeep", "i8"),  # what the engine keeps up: needs, or nothing where all is walked afresh
+        (
+            "upkeep",
+            "i8",
+        ),  # sums and look-ups kept as bounds: needs, or 0 where all is walked afresh
         ("tracks_waiting", "i8"),  # banish's sets are kept
         ("logs_events", "i8"),
         ("in_place", "i8"),  # results may take over the bytes of operands
@@ -57,7 +61,6 @@ RUN_FIELDS = np.dtype(
         ("depth", "i8"),  # frames in use
         ("created_tensors", "i8"),
         ("current_call", "i8"),  # the call issued last; the number of calls after the last one
-        ("is_backward", "i8"),
         # accounts
         ("model_ns", "i8"),
         ("remat_ns", "i8"),
@@ -74,7 +77,7 @@ RUN_FIELDS = np.dtype(
         # neighborhoods: how often some may have grown; that count at the last walk for a score
         ("growth", "i8"),
         ("walked_at", "i8"),
-        ("looked_at_call", "i8"),  # the call for which a victim was chosen last
+        ("looked_at_call", "i8"),  # the call whose results walks have begun to meet
         # walks, classes, random numbers
         ("stamp", "i8"),
         ("lost_ns", "i8"),  # cost that classes have lost so far
@@ -120,7 +123,7 @@ HOLD_FIELDS = np.dtype(
         ("waiting", "i4"),  # tensors that still need it (banish)
         ("parent_edges", "i4"),  # edges created so far
         ("child_edges", "i4"),
-        ("evicted_at", "i4"),  # RUN growth when it was evicted last
+        ("evicted_at", "i4"),  # RUN growth from which walks may have met it as evicted
         ("evicted_neighbors", "i4"),  # edges to evicted storages
         ("remat_count", "i4"),
         ("class_node", "i4"),  # its node in the union-find forest, or -1
@@ -173,7 +176,7 @@ class State(Bundle):
     -----
     ============== ======= ============================================================
     run            record  one row of `RUN_FIELDS`: settings, position, accounts
-    memory         record  one row of `MEMORY_FIELDS`, written by ``memory.py`` alone
+    memory         record  one row of `MEMORY_FIELDS`, changed by ``memory.py`` alone
     next_free      int64   when each stream is next free; the first is the clock
     storages       record  `STORAGE_FIELDS`: what scores read, one row a storage
     holds          record  `HOLD_FIELDS`: references, locks, visible edges

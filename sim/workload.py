@@ -28,7 +28,7 @@ class Workload:
     trace : Trace
     program : Program
     unlimited_peak_bytes : int
-        Peak of the run without a budget, under banish (replay-semantics 6).
+        Peak of the run without a budget, under banish (docs/semantics.md, 6).
     """
 
     def __init__(self, trace: Trace, mutation: str, *, cached: bool = True) -> None:

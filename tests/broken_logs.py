@@ -125,7 +125,7 @@ BROKEN = {
     ),
     "sizes add up to too much": (
         log(*(constant(f"x{k}", 2**53) for k in range(513))),
-        "log: all sizes together (4.62e+18) are more than 2^62",
+        "log: all sizes together (4.62e+18) are more than 2^60",
     ),
     # Names.
     "bound twice by CONSTANT": (

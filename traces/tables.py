@@ -15,7 +15,7 @@ from ..errors import TraceError
 from .trace import Trace
 
 NEVER = np.iinfo(np.int64).max
-MAX_TOTAL = 2**62  # what all sizes, or all times, may add up to: a replay adds in 64 bits
+MAX_TOTAL = 2**60  # what all sizes, or all times, may add up to: a replay adds in 64 bits
 
 # Columns of the table of instructions: those of Trace.instructions, then the line.
 CODE, FIRST, SECOND, INSTRUCTION_LINE = range(4)
@@ -152,7 +152,7 @@ class Tables:
         sizes += float(largest) * len(self.mutates.table())  # a mutation may make a new storage
         for what, total in (("sizes", sizes), ("times", calls[:, TIME].sum(dtype=float))):
             if total > MAX_TOTAL:
-                raise TraceError(f"all {what} together ({total:.3g}) are more than 2^62")
+                raise TraceError(f"all {what} together ({total:.3g}) are more than 2^60")
 
     def _check_texts(self) -> None:
         """Refuse names that are no text, or that no file can hold."""

@@ -125,7 +125,7 @@ def test_times_that_do_not_add_up_in_64_bits_are_refused() -> None:
     builder = TraceBuilder("test")
     for k in range(513):
         builder.call("f", [], [(f"y{k}", 0, -1)], 2**53)
-    with pytest.raises(TraceError, match=r"all times together .* more than 2\^62"):
+    with pytest.raises(TraceError, match=r"all times together .* more than 2\^60"):
         builder.build()
 
 
