@@ -1,14 +1,15 @@
-"""How fast rematsim replays: measured against the time that the paper's own simulator took.
+"""How fast rematsim is, measured against the time that the paper's own simulator took.
 
-Run it on a quiet machine, one core: ``python benchmarks/replay.py [PART ...]``. Parts:
+Run it on a quiet machine: ``python benchmarks/replay.py [PART ...]``. Parts:
 
-engine   the 300 runs of dtr-runs.csv, engine alone, warm; every row is checked while it is timed
-allin    the same from a fresh process: start and reading of the logs included
+engine   the 300 runs of dtr-runs.csv, everything loaded; every row is checked while it is timed
+allin    the same from a fresh process: start, and reading of the logs, included
 cold     first replay ever (nothing compiled), all built-in heuristics, ``rematsim --version``
 read     reading logs, the first time and from the cache
 growth   a chain of N forward and N backward units: time per call, pool, memory
 
-The reference rows and logs are not part of the project; ``--reference`` says where they lie.
+Times are medians on one core. The reference rows and logs are not part of the project;
+``--reference`` says where they lie. Nothing is judged here but whether the rows are right.
 """
 
 from __future__ import annotations
@@ -17,247 +18,382 @@ import argparse
 import csv
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
-FILES = {"densenet121": "tv_densenet121"}
+REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
+REPEATS = 5
 FIGURES = (
-    "status",
-    "unlimited_peak_bytes",
-    "base_compute_ns",
-    "model_ns",
-    "remat_ns",
-    "clock",
-    "peak_bytes",
-    "evictions",
-    "evict_sha",
+    *("status", "unlimited_peak_bytes", "base_compute_ns", "model_ns", "remat_ns", "clock"),
+    *("peak_bytes", "evictions", "evict_sha"),
 )
-Report = dict[str, Any]
+IN_ZIP = {"densenet121": "tv_densenet121", "unrolled_gan": "unroll_gan"}
+GROWTH = {"h_DTR": 100_000, "h_DTR_eq": 1_000_000, "h_LRU": 1_000_000}
+LOGGED_CALLS = 100_000  # more would not fit a small machine's memory with all events
+Row = dict[str, Any]
 
 
-def reference_rows(reference: Path) -> list[dict[str, str]]:
-    """Read the 300 rows."""
-    with (reference / "dtr-runs.csv").open() as file:
-        return list(csv.DictReader(file))
+def run_child(part: str, *arguments: str, environment: dict[str, str] | None = None) -> Row:
+    """Run a part of this file in a fresh process; give what it printed, and its wall time."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", part, *arguments]
+    started = time.perf_counter()
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **(environment or {})}
+    )
+    seconds = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"{part} {' '.join(arguments)} failed:\n{done.stderr}")
+    return {**json.loads(done.stdout), "wall_seconds": seconds}
 
 
-def load_logs(reference: Path) -> dict[str, Any]:
-    """Read the logs that the rows are about."""
-    from rematsim.traces.loading import load_traces
+# The reference runs.
 
-    found = {}
-    traces = load_traces([reference / "dtr-logs.zip"])
-    for log in ("resnet32", "unet", "densenet121", "treelstm", "lstm"):
-        stem = FILES.get(log, log)
-        found[log] = next(t for t in traces if Path(t.source.split("::")[-1]).name.startswith(stem))
+
+def reference_rows(folder: Path) -> dict[str, list[Row]]:
+    """Read the rows by log."""
+    rows = defaultdict(list)
+    with (folder / "dtr-runs.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            rows[row["log"]].append(row)
+    return rows
+
+
+def log_paths(folder: Path, logs: Iterable[str]) -> dict[str, str]:
+    """Give what to load for each log of the rows."""
+    archive = folder / "dtr-logs.zip"
+    with zipfile.ZipFile(archive) as members:
+        stems = [Path(path).stem for path in members.namelist()]
+    return {
+        log: f"{archive}::{next(s for s in stems if s.startswith(IN_ZIP.get(log, log)))}"
+        for log in logs
+    }
+
+
+def child_reference(folder: str, passes: str, cache: str) -> Row:
+    """Replay every reference row, several times over; check each; tell the seconds of each."""
+    from rematsim.simulation import simulate
+    from rematsim.traces.loading import load_trace
+
+    rows = reference_rows(Path(folder))
+    is_cached = cache == "cache"
+    traces = {
+        log: load_trace(path, cache=is_cached)
+        for log, path in log_paths(Path(folder), rows).items()
+    }
+    seconds: list[list[float]] = []
+    wrong = 0
+    for _ in range(int(passes)):
+        seconds.append([])
+        for log, runs in rows.items():
+            for row in runs:
+                started = time.perf_counter()
+                result = simulate(
+                    traces[log],
+                    row["heuristic"],
+                    int(row["budget_bytes"]),
+                    deallocation=row["deallocation"],
+                    cached=is_cached,
+                )
+                seconds[-1].append(time.perf_counter() - started)
+                wrong += any(str(result.row[figure]) != row[figure] for figure in FIGURES)
+    return {"seconds": seconds, "wrong": wrong}
+
+
+def measure_engine(given: argparse.Namespace) -> Row:
+    """Time the runs alone: after a pass that warms up, medians of each run."""
+    rows = [row for runs in reference_rows(given.reference).values() for row in runs]
+    child = run_child("reference", str(given.reference), str(1 + given.repeats), "cache")
+    check_rows(child)
+    seconds = [statistics.median(column) for column in zip(*child["seconds"][1:], strict=True)]
+    total, evictions = sum(seconds), sum(int(row["evictions"]) for row in rows)
+    found: Row = {
+        "runs": len(rows),
+        "seconds": total,
+        "reference seconds": reference_seconds(rows),
+        "times faster": reference_seconds(rows) / total,
+        "us an eviction": 1e6 * total / evictions,
+    }
+    table("the engine alone, all runs", [found])
+    for key in ("log", "heuristic"):
+        found[f"by {key}"] = by_key(rows, seconds, key)
+        table(f"by {key}", found[f"by {key}"])
     return found
 
 
-def replay_all(rows: list[dict[str, str]], traces: dict[str, Any]) -> list[float]:
-    """Do every run, check its figures, and give the seconds that each took."""
+def measure_all_in(given: argparse.Namespace) -> Row:
+    """Time whole processes that read the logs and do the runs; what is compiled stays."""
+    rows = [row for runs in reference_rows(given.reference).values() for row in runs]
+    expected, folder = reference_seconds(rows), str(given.reference)
+    run_child("reference", folder, "1", "cache")  # fills the caches
+    found = []
+    for cache, how in (("no-cache", "read anew"), ("cache", "from the cache")):
+        children = [run_child("reference", folder, "1", cache) for _ in range(given.repeats)]
+        check_rows(*children)
+        wall = statistics.median(child["wall_seconds"] for child in children)
+        found.append({"logs": how, "seconds": wall, "times faster": expected / wall})
+    table("a process from start to end, all runs", found)
+    return {"rows": found}
+
+
+def reference_seconds(rows: Iterable[Row]) -> float:
+    return sum(float(row["reference_seconds"]) for row in rows)
+
+
+def check_rows(*children: Row) -> None:
+    """Stop if a row came out otherwise than in the reference."""
+    if wrong := sum(child["wrong"] for child in children):
+        sys.exit(f"{wrong} rows differ from the reference: nothing is measured")
+
+
+def by_key(rows: Sequence[Row], seconds: Sequence[float], key: str) -> list[Row]:
+    """Add up runs that share a log or a heuristic."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for row, own in zip(rows, seconds, strict=True):
+        total = found[row[key]]
+        total[0] += own
+        total[1] += float(row["reference_seconds"])
+        total[2] += int(row["evictions"])
+    return [
+        {
+            key: name,
+            "seconds": own,
+            "times faster": reference / own,
+            "evictions": int(evictions),
+            "us an eviction": 1e6 * own / evictions,
+        }
+        for name, (own, reference, evictions) in found.items()
+    ]
+
+
+def child_compile() -> Row:
+    """Run every built-in heuristic once."""
+    from rematsim import heuristics, simulate
+
+    for name in heuristics.names():
+        simulate("synthetic:chain:10", name, "0.7x")
+    return {"heuristics": len(heuristics.names())}
+
+
+def child_one_run() -> Row:
+    """Do what a first user does."""
     from rematsim import simulate
 
-    seconds = []
-    for row in rows:
-        started = time.perf_counter()
-        result = simulate(traces[row["log"]], row["heuristic"], int(row["budget_bytes"]))
-        seconds.append(time.perf_counter() - started)
-        for figure in FIGURES:
-            assert str(getattr(result, figure)) == row[figure], (row, figure)
-    return seconds
+    return {"status": simulate("bundled:mlp", "h_DTR_eq", "0.5x").status}
 
 
-def measure_engine(reference: Path, repeats: int) -> Report:
-    """Time the runs alone, after one warm-up of all."""
-    rows, traces = reference_rows(reference), load_logs(reference)
-    replay_all(rows, traces)
-    passes = [replay_all(rows, traces) for _ in range(repeats)]
-    medians = [statistics.median(times) for times in zip(*passes, strict=True)]
-    report: Report = {"repeats": repeats, "total_s": statistics.median(map(sum, passes))}
-    report["reference_s"] = sum(float(row["reference_seconds"]) for row in rows)
-    report["ratio"] = report["reference_s"] / report["total_s"]
-    for key in ("log", "heuristic"):
-        for name in dict.fromkeys(row[key] for row in rows):
-            mine = [i for i, row in enumerate(rows) if row[key] == name]
-            spent = sum(medians[i] for i in mine)
-            evictions = sum(int(rows[i]["evictions"]) for i in mine)
-            report[f"{key} {name}"] = {
-                "seconds": spent,
-                "ratio": sum(float(rows[i]["reference_seconds"]) for i in mine) / spent,
-                "us_per_eviction": spent / evictions * 1e6,
+def measure_cold(given: argparse.Namespace) -> Row:
+    """First single run, all heuristics, ``--version``: with empty caches and full ones."""
+    found = []
+    for part, what in (("one_run", "a replay"), ("compile", "all built-in heuristics")):
+        with tempfile.TemporaryDirectory() as folder:
+            caches = {"REMATSIM_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
+            cold = run_child(part, environment=caches)["wall_seconds"]
+            warm = [run_child(part, environment=caches) for _ in range(given.repeats)]
+        found.append(
+            {
+                "process": what,
+                "first ever, s": cold,
+                "again, s": statistics.median(run["wall_seconds"] for run in warm),
             }
-    return report
-
-
-def measure_all_in(reference: Path, repeats: int) -> Report:
-    """Time whole processes that read the logs and do the 300 runs."""
-    command = [sys.executable, __file__, "child", "--reference", str(reference)]
-    times = _whole_processes(command, repeats)
-    total = statistics.median(times)
-    expected = sum(float(row["reference_seconds"]) for row in reference_rows(reference))
-    return {"repeats": repeats, "seconds": total, "ratio": expected / total, "all_s": times}
-
-
-def _whole_processes(command: list[str], repeats: int, **environment: str) -> list[float]:
-    times = []
-    for _ in range(repeats + 1):  # the first warms the caches
-        started = time.perf_counter()
-        subprocess.run(command, check=True, env={**os.environ, **environment}, capture_output=True)
-        times.append(time.perf_counter() - started)
-    return times[1:]
-
-
-def measure_cold(reference: Path, repeats: int) -> Report:
-    """Time what a new user waits for: compiling the engine, and every heuristic."""
-    program = [sys.executable, "-m", "rematsim"]
-    with tempfile.TemporaryDirectory() as folder:
-        cache = {"REMATSIM_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
-        environment = {**os.environ, **cache}
-        started = time.perf_counter()
-        replay = [*program, "replay", "bundled:mlp", "--budget", "0.8x"]
-        subprocess.run(replay, check=True, env=environment, capture_output=True)
-        first = time.perf_counter() - started
-        code = (
-            "from rematsim import simulate\nfrom rematsim.heuristics import names\n"
-            "for name in names():\n    simulate('bundled:mlp', name, '0.8x')\n"
         )
+    command = [sys.executable, "-m", "rematsim", "--version"]
+    times = []
+    for _ in range(given.repeats):
         started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-        every = time.perf_counter() - started
-    version = statistics.median(_whole_processes([*program, "--version"], max(repeats, 5)))
-    warm = statistics.median(_whole_processes(replay, repeats))
-    return {
-        "first_replay_s": first,
-        "all_heuristics_after_it_s": every,
-        "version_s": version,
-        "warm_replay_s": warm,
-    }
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - started)
+    found.append(
+        {
+            "process": "rematsim --version",
+            "first ever, s": None,
+            "again, s": statistics.median(times),
+        }
+    )
+    table("whole processes", found)
+    return {"rows": found}
 
 
-def measure_reading(reference: Path, repeats: int) -> Report:
-    """Time reading the logs of the zip, unpacked, without the cache and with it."""
-    import zipfile
-
+def child_reading(*paths: str) -> Row:
+    """Read plain logs: without a cache, into an empty cache, and from it."""
     from rematsim.traces.loading import load_trace
 
+    def clock(work: Callable[[str], object]) -> list[float]:
+        times = []
+        for path in paths:
+            started = time.perf_counter()
+            work(path)
+            times.append(time.perf_counter() - started)
+        return times
+
+    load_trace(paths[0], cache=False)  # imports
     with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(reference / "dtr-logs.zip") as archive:
+        os.environ["REMATSIM_CACHE_DIR"] = folder
+        return {
+            "read": clock(lambda path: load_trace(path, cache=False)),
+            "read and stored": clock(load_trace),
+            "from the cache": clock(load_trace),
+        }
+
+
+def measure_reading(given: argparse.Namespace) -> Row:
+    """Megabytes of plain log a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(given.reference / "dtr-logs.zip") as archive:
             archive.extractall(folder)
-        logs = sorted(Path(folder).rglob("*.log"))
-        size = sum(log.stat().st_size for log in logs)
-        os.environ["REMATSIM_CACHE_DIR"] = str(Path(folder) / "cache")
-
-        def read(cache: bool) -> Callable[[], None]:
-            return lambda: [load_trace(log, cache=cache) for log in logs].clear()
-
-        first = _median_time(read(False), repeats)
-        read(True)()
-        cached = _median_time(read(True), repeats)
-    return {
-        "bytes": size,
-        "first_mb_per_s": size / first / 1e6,
-        "cached_mb_per_s": size / cached / 1e6,
+        paths = sorted(Path(folder).rglob("*.log"))
+        megabytes = [path.stat().st_size / 1e6 for path in paths]
+        names = [str(path) for path in paths]
+        children = [run_child("reading", *names) for _ in range(given.repeats)]
+    ways = [way for way in children[0] if way != "wall_seconds"]
+    found = {
+        way: [statistics.median(t) for t in zip(*(c[way] for c in children), strict=True)]
+        for way in ways
     }
+    rows = [
+        {"log": path.stem, "MB": size, **{way: size / found[way][i] for way in ways}}
+        for i, (path, size) in enumerate(zip(paths, megabytes, strict=True))
+    ]
+    total = sum(megabytes)
+    rows.append({"log": "all", "MB": total, **{way: total / sum(found[way]) for way in ways}})
+    table("MB/s of plain log", rows)
+    return {"megabytes_per_second": rows}
 
 
-def _median_time(action: Callable[[], None], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times)
+def child_growth(heuristic: str, calls: str, logs: str) -> Row:
+    """Replay a chain; with all events, tell how many storages there were to choose from."""
+    import resource
 
-
-def measure_growth(reference: Path, repeats: int) -> Report:
-    """Replay ever longer chains, each in a process of its own, so that the peak memory is its own."""
-    report: Report = {}
-    for heuristic, longest in (("h_LRU", 6), ("h_DTR_eq", 6), ("h_DTR", 5)):
-        for power in range(3, longest + 1):
-            command = [sys.executable, __file__, "chain", heuristic, str(10**power)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            report[f"{heuristic} 1e{power} calls"] = json.loads(done.stdout)
-    return report
-
-
-def run_chain(heuristic: str, calls: int) -> Report:
-    """Replay one chain and give its figures."""
-    from rematsim import simulate
+    from rematsim.opcodes import ACTIONS
+    from rematsim.simulation import simulate
     from rematsim.traces.synthetic import chain
+    from rematsim.workload import workload
 
-    started = time.perf_counter()
-    trace = chain(calls // 2)
-    built = time.perf_counter() - started
-    budget = int(4 * calls**0.5)
-    result = simulate(trace, heuristic, budget, slowdown_limit=None, cached=False)
-    total = time.perf_counter() - started
+    simulate(chain(10), heuristic, 8)  # loads what is compiled
+    times = [time.perf_counter()]
+    trace = chain(int(calls) // 2)
+    times.append(time.perf_counter())
+    workload(trace, cached=False)
+    times.append(time.perf_counter())
+    budget = int(4 * int(calls) ** 0.5)
+    run = simulate(trace, heuristic, budget, cached=False, event_log=logs == "events")
+    times.append(time.perf_counter())
+    seconds = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pool_mean = pool_max = None
+    if run.events is not None:
+        chosen = run.events["action"] == ACTIONS.index("evict")
+        there = run.events["memory_after_bytes"][chosen]  # t_0 is no choice, the victim was
+        pool_mean, pool_max = float(there.mean()), int(there.max())
     return {
-        "status": result.status,
-        "build_s": built,
-        "total_s": total,
-        "run_s": result.run_seconds,
-        "us_per_call": result.run_seconds / (calls + result.rematerializations) * 1e6,
-        "rematerializations": result.rematerializations,
-        "budget_units": budget,
-        "slowdown": result.slowdown,
-        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "heuristic": heuristic,
+        "calls": int(calls),
+        "status": run.status,
+        "calls simulated": run.clock - 1,  # each takes a nanosecond
+        "build s": seconds[0],
+        "lower s": seconds[1],
+        "run s": seconds[2],
+        "us a call": 1e6 * seconds[2] / (run.clock - 1),
+        "pool, mean": pool_mean,
+        "pool, max": pool_max,
+        "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
-PARTS: dict[str, Callable[[Path, int], Report]] = {
+def measure_growth(given: argparse.Namespace) -> Row:
+    """Time per simulated call, storages to choose from, memory: chains of 10^3 calls and more."""
+    rows = []
+    for heuristic, most in GROWTH.items():
+        calls = 1_000
+        while calls <= min(most, given.calls):
+            runs = [
+                run_child("growth", heuristic, str(calls), "none") for _ in range(given.repeats)
+            ]
+            row = sorted(runs, key=lambda run: float(run["run s"]))[len(runs) // 2]
+            if calls <= LOGGED_CALLS:
+                logged = run_child("growth", heuristic, str(calls), "events")
+                row |= {key: logged[key] for key in ("pool, mean", "pool, max")}
+            rows.append({key: row[key] for key in row if key != "wall_seconds"})
+            calls *= 10
+    table("a chain under 4 sqrt(calls) units", rows)
+    return {"rows": rows}
+
+
+# What is shown.
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def table(title: str, rows: Sequence[Row]) -> None:
+    """Print rows under their keys."""
+    cells = [list(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    say(f"\n{title}")
+    for line in cells:
+        words = [
+            f"{w:<{n}}" if i == 0 else f"{w:>{n}}"
+            for i, (w, n) in enumerate(zip(line, widths, strict=True))
+        ]
+        say("  ".join(words))
+    say("")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Row]] = {
     "engine": measure_engine,
     "allin": measure_all_in,
     "cold": measure_cold,
     "read": measure_reading,
     "growth": measure_growth,
 }
+NEED_REFERENCE = ("engine", "allin", "read")
+CHILDREN: dict[str, Callable[..., Row]] = {
+    "reference": child_reference,
+    "compile": child_compile,
+    "one_run": child_one_run,
+    "reading": child_reading,
+    "growth": child_growth,
+}
 
 
-def show(report: Report, indent: str = "  ") -> None:
-    """Print a report so that a person can read it."""
-    for name, value in report.items():
-        if isinstance(value, dict):
-            shown = "  ".join(f"{k} {_figure(v)}" for k, v in value.items())
-            print(f"{indent}{name:24} {shown}")
-        else:
-            print(f"{indent}{name:24} {_figure(value)}")
-
-
-def _figure(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def main() -> None:
-    """Measure the parts asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; or all")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of each time, for the median")
+    parser.add_argument("--calls", type=int, default=10**6, help="longest chain of growth")
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of dtr-runs.csv")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    if asked.parts[0] == "child":
-        replay_all(reference_rows(asked.reference), load_logs(asked.reference))
-        return
-    if asked.parts[0] == "chain":
-        print(json.dumps(run_chain(asked.parts[1], int(asked.parts[2]))))
-        return
-    reports = {}
-    for part in asked.parts:
-        reports[part] = PARTS[part](asked.reference, asked.repeats)
-        if not asked.json:
-            print(part)
-            show(reports[part])
-    if asked.json:
-        print(json.dumps(reports, indent=2))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number there")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    found = {}
+    for part in given.parts or PARTS:
+        if part in NEED_REFERENCE and not (given.reference / "dtr-runs.csv").exists():
+            say(f"{part}: left out, there is no {given.reference / 'dtr-runs.csv'}")
+            continue
+        found[part] = PARTS[part](given)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        say(f"written: {given.json}")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(CHILDREN[sys.argv[2]](*sys.argv[3:])))
+    else:
+        main()
