@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
+SOURCES := sim traces heuristics analysis tests examples benchmarks
 DEMO := out/demo
 
 .PHONY: help demo test bench clean format lint types sizes tests
@@ -47,8 +48,8 @@ demo: $(VENV)/installed
 test: lint types sizes tests
 
 lint: $(VENV)/installed-test
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
 
 # The packages are folders under other names (pyproject.toml); mypy needs to see them as one tree.
 types: $(VENV)/installed-test
@@ -67,8 +68,8 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/replay.py
 
 format: $(VENV)/installed-test
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,12 +26,12 @@ from rematsim.analysis.figures import (
     save_figure,
 )
 from rematsim.analysis.summaries import lowest_budget_table, lowest_budgets
-from rematsim.cli.options import available_cores
 from rematsim.cli.progress import Progress
 from rematsim.errors import RematsimError
 from rematsim.heuristics import names
 from rematsim.traces.loading import load_traces
 from rematsim.traces.trace import Trace
+from rematsim.workers import available_cores
 
 BUDGETS = "0.1x:1.0x:0.1x"
 SEEDS = "0:9"  # of h_rand; the others run once

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import UnknownNameError
+from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
 from ..state import NEEDS
 
@@ -86,7 +86,7 @@ _factories: dict[str, Factory] = {}
 
 def _register(name: str, factory: Factory) -> None:
     if name in _factories:
-        raise ValueError(f"heuristic {name!r} is declared twice")
+        raise InputError(f"heuristic {name!r} is declared twice")
     _factories[name] = factory
 
 
@@ -222,8 +222,9 @@ def build(name: str, **parameters: float) -> Heuristic:
     """
     _load_all()
     if name not in _factories:
-        close = difflib.get_close_matches(name, _factories, 1, 0.5)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        lowered = {known.lower(): known for known in _factories}
+        close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
+        hint = f" (did you mean {lowered[close[0]]}?)" if close else ""
         raise UnknownNameError(
             f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
             "or file.py:function of your own"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NOT_OK = 3
 
+MOST_CALLS = 5  # that hold what is in memory, shown
+
 
 @options.command(
     "replay",
@@ -124,5 +126,8 @@ def _print_live(moment: str, live: LiveSet | None) -> None:
     parts = {name: count for name, count in live.categories.items() if count}
     for name, count in sorted(parts.items(), key=lambda part: -part[1]):
         click.echo(f"  {name:<20} {format_bytes(count):>12} {count / live.total_bytes:7.1%}")
-    for call, count in live.locked:
+    held = sorted((part for part in live.locked if part[1]), key=lambda part: -part[1])
+    for call, count in held[:MOST_CALLS]:
         click.echo(f"  locked by {call}: {format_bytes(count)}")
+    if len(held) > MOST_CALLS:
+        click.echo(f"  locked by {len(held) - MOST_CALLS} more calls")

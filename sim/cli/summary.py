@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,8 +23,8 @@ def print_summary(rows: Sequence[Row]) -> None:
 
     Notes
     -----
-    A cell shows the slowdown, or how the run failed; over several seeds the median of those that
-    ended ok, with the number of those that did not.
+    A cell shows the slowdown, or how the run failed; over several seeds the median, where a run
+    that failed counts as infinitely slow, with the number of those.
     """
     varying = [name for name in OPTIONS if len({row[name] for row in rows}) > 1]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
@@ -63,7 +64,8 @@ def _cell(rows: Sequence[Row]) -> str:
     """Show the runs of one cell, of one seed or several."""
     slowdowns = [row["slowdown"] for row in rows if isinstance(row["slowdown"], float | int)]
     failures = [str(row["status"]) for row in rows if row["status"] != "ok"]
-    if not slowdowns:
+    middle = median([*slowdowns, *(math.inf for _ in failures)])
+    if math.isinf(middle):
         return "/".join(sorted(set(failures)))
     failed = f" ({len(failures)} failed)" if failures else ""
-    return f"{median(slowdowns):.3f}{failed}"
+    return f"{middle:.3f}{failed}"
