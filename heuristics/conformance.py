@@ -113,7 +113,7 @@ def check_heuristic(heuristic: Any) -> Report:
             verdict = check()
         except BrokenRuleError as error:
             verdict = (FAILED, str(error))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             text = str(error) if isinstance(error, HeuristicError) else _named(error)
             verdict = (FAILED, text)
         verdicts.append(Verdict(name, *verdict))
@@ -122,7 +122,7 @@ def check_heuristic(heuristic: Any) -> Report:
     return Report(given.name, tuple(verdicts))
 
 
-def _named(error: Exception) -> str:
+def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

@@ -135,7 +135,7 @@ def _from_file(path: Path, function: str) -> Heuristic:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise HeuristicError(f"{path}: {_place(error, path)}") from error
     found = getattr(module, function, None)

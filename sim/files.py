@@ -21,9 +21,13 @@ def write_atomically(path: str | Path) -> Iterator[IO[bytes]]:
     OutputError
         If the file cannot be made, written or put in place; then nothing is left behind.
     """
-    path = Path(path)
+    path = Path(path).resolve()  # a link stays a link
     if path.is_dir():
         raise OutputError(f"{path}: it is a folder")
+    if path.exists() and not path.is_file():  # a device or a pipe cannot be replaced
+        with _open_special(path) as file:
+            yield file
+        return
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -37,6 +41,15 @@ def write_atomically(path: str | Path) -> Iterator[IO[bytes]]:
         raise OutputError(f"{path}: cannot write: {error.strerror or error}") from None
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def _open_special(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        with path.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def _umask() -> int:

@@ -191,7 +191,7 @@ def address_of(compiled: Any) -> Any:
     return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _call_at(context: Any, address: Any, program: Any, state: Any, call: Any) -> Any:
     """Call ``(program, state, call) -> int`` at an address; its exceptions go on to the caller."""
     arguments = (program, state, types.int64)

@@ -67,7 +67,7 @@ class PythonScan:
             with np.errstate(all="ignore"):
                 value = self.heuristic.function(state, s)
             number = float(value)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise HeuristicError(
                 f"{_line_of(error, self.heuristic)}: {type(error).__name__}: {error}; "
                 f"scoring {self.describe(state, s)}"

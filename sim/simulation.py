@@ -138,6 +138,12 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     run = Run(work.program, settings)
     run.finish(chooser)
     result = _result(work, heuristic, budget, options, run, started)
+    if options.live_sets:
+        result = dataclasses.replace(
+            result,
+            live_at_peak=_live_at_peak(work, settings, chooser, run),
+            live_at_oom=report.live_set(work.trace, run) if run.code == OOM else None,
+        )
     if not options.event_log:
         run.close()
     return result
@@ -269,23 +275,14 @@ def _result(
         message="" if is_ok else report.failure_message(work.trace, run),
         events=report.event_columns(run) if options.event_log else None,
         storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
-        live_at_peak=_live_at_peak(work, heuristic, options, run) if options.live_sets else None,
-        live_at_oom=report.live_set(work.trace, run)
-        if options.live_sets and run.code == OOM
-        else None,
     )
 
 
-def _live_at_peak(work: Workload, heuristic: Heuristic, options: Options, run: Run) -> LiveSet:
+def _live_at_peak(work: Workload, settings: Settings, chooser: Chooser, run: Run) -> LiveSet:
     """Run again up to the moment of the peak, and look."""
     peak = int(run.state.memory["peak_bytes"][0])
-    budget_bytes = int(run.state.memory["budget_bytes"][0])
-    settings = _settings(work, heuristic, budget_bytes, options)
-    again = Run(
-        work.program,
-        dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False),
-    )
-    again.finish(_chooser(work, heuristic, options))
+    again = Run(work.program, dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False))
+    again.finish(chooser)
     live = report.live_set(work.trace, again)
     rest = peak - live.total_bytes
     return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)

@@ -94,9 +94,15 @@ def _context() -> Any:
     return context
 
 
+def _show_note(message: Warning | str, *_: Any) -> None:
+    """Show a warning of a worker as one line, as the command does its own."""
+    print(f"rematsim: note: {message}", file=sys.stderr)
+
+
 def _start_worker() -> None:
     """Leave Ctrl-C to the parent, and end when the parent does, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.showwarning = _show_note  # type: ignore[assignment]
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 

@@ -6,6 +6,7 @@ It reads what is asked for and shows what comes out; the work is `rematsim.sweep
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,6 +84,7 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
     when it is started again.
     """
     outputs = _Outputs(given["out"], given["csv"], given["as_json"], given["is_quiet"])
+    _check_apart(outputs, files)
     check_writable(outputs.out)
     check_writable(outputs.csv)
     grid = _read_grid(files, seeds, given)
@@ -97,6 +99,15 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
         from .summary import print_summary
 
         print_summary(rows)
+
+
+def _check_apart(outputs: _Outputs, files: tuple[str, ...]) -> None:
+    """Refuse to write the CSV over what the sweep reads or keeps."""
+    if outputs.csv is None:
+        return
+    for path in (*files, *([outputs.out] if outputs.out else [])):
+        if Path(path).resolve() == Path(outputs.csv).resolve():
+            raise click.UsageError(f"--csv {outputs.csv}: this sweep reads or keeps that file")
 
 
 def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, Any]) -> Grid:
