@@ -34,16 +34,17 @@ demo: $(VENV)/installed
 	@mkdir -p out
 	$(BIN)/rematsim sweep bundled:unet bundled:resnet32 bundled:treelstm bundled:gpt \
 	    --budget 0.1x:1.0x:0.1x --out $(DEMO).sqlite --csv $(DEMO).csv
-	@$(BIN)/rematsim plot $(DEMO).sqlite --kind overhead --out $(DEMO)-overhead.png >&2
+	@$(BIN)/rematsim plot $(DEMO).sqlite --kind overhead --out $(DEMO)-overhead.png >/dev/null
 	$(BIN)/rematsim replay bundled:resnet32 --heuristic h_DTR_eq --budget 0.4x \
 	    --save-run $(DEMO).run
-	@$(BIN)/rematsim plot $(DEMO).run --out $(DEMO)-memory.png >&2
+	@$(BIN)/rematsim plot $(DEMO).run --out $(DEMO)-memory.png >/dev/null
 	@echo
 	@echo "Written:"
-	@echo "  $(DEMO).sqlite, $(DEMO).csv   every run: four models, six heuristics, ten budgets"
-	@echo "  $(DEMO)-overhead.png         slowdown against budget"
-	@echo "  $(DEMO).run                  one run in full: row, event log, storages"
-	@echo "  $(DEMO)-memory.png           its memory over time"
+	@echo "  $(DEMO).sqlite        every run: four models, six heuristics, ten budgets"
+	@echo "  $(DEMO).csv           the same"
+	@echo "  $(DEMO)-overhead.png  slowdown against budget"
+	@echo "  $(DEMO).run           one run in full: row, event log, storages"
+	@echo "  $(DEMO)-memory.png    its memory over time"
 
 test: lint types sizes tests
 

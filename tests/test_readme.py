@@ -24,6 +24,7 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "DESIGN.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
 LENT = ("examples", "benchmarks", "docs")  # folders that commands may name
 
@@ -93,7 +94,7 @@ def run_session(text: str, name: str, names: dict[str, object]) -> None:
     names.update(test.globs)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_print_what_the_document_shows(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +112,7 @@ def test_commands_print_what_the_document_shows(
             (tmp_path / file[1]).write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_names_exists(document: Path) -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for kind, text in blocks(document):
