@@ -48,7 +48,7 @@ CATEGORIES = {
     "forward": ("made in the forward pass", "#56B4E9"),
     "backward": ("made in the backward pass", "#F3DFA2"),
 }
-STRIPS = {"evict": "evicted for lack of memory", "recompute": "recomputed"}
+STRIPS = {"evict": "evicted", "recompute": "recomputed"}
 STRIP_SIZE = 6.0
 
 # Parts of the time axis: each keeps its extremes of memory, and its number of events.
