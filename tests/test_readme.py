@@ -31,8 +31,9 @@ LENT = ("examples", "benchmarks", "docs")  # folders that commands may name
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
-# What differs from run to run and from machine to machine.
+# What differs from run to run and from machine to machine, or with the trials of a check.
 VARYING = (
+    (re.compile(r"[\d,]+ scores, [\d,]+ infinite, [\d,]+ different"), "# scores"),
     (re.compile(r"\b\d+(\.\d+)? (s|seconds)\b"), "# s"),
     (re.compile(r"\b\d+(\.\d+)? MB/s"), "# MB/s"),
     (re.compile(r"^rematsim: \d+ of \d+ runs$\n?", re.MULTILINE), ""),
