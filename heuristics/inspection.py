@@ -30,7 +30,7 @@ from .registry import Heuristic
 TRACES = {
     "synthetic:chain:16": ("0.4x", "0.7x"),
     "synthetic:tree:3,steps=2": ("0.4x", "0.7x"),
-    "synthetic:random:3": ("0.6x", "0.8x"),
+    "synthetic:random:3,n_calls=30": ("0.6x", "0.8x"),
     "bundled:mlp": ("0.5x",),
 }
 LIMIT = 2.0  # slowdown

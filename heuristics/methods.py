@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,18 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
     if text not in registry.names():
         for point in entry_points(group=ENTRY_POINTS):
             if point.name == text:
-                return dataclasses.replace(_from_function(point.load()), name=text)
+                return dataclasses.replace(_from_function(_loaded(point)), name=text)
     return registry.build(text)
+
+
+def _loaded(point: EntryPoint) -> Callable[..., Any]:
+    """Load what an installed package offers under a name."""
+    try:
+        return point.load()  # type: ignore[no-any-return]
+    except (Exception, SystemExit) as error:
+        raise HeuristicError(
+            f"entry point {point.name} = {point.value}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def sample(inner: Heuristic) -> Heuristic:

@@ -1,0 +1,124 @@
+"""Make the golden rows of the traces that ship with rematsim, checked against the reference.
+
+``python tests/golden/make_golden.py`` writes ``golden.csv``. Of the heuristics that the reference
+simulator (``tests/oracle.py``) knows, every row of the traces with few calls, and those at one
+budget of the others, are held against it; nothing is written unless it agrees with all of their
+figures and on every victim. The other rows are what the engine gave. Takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
+
+from rematsim import load_trace, simulate
+from rematsim.heuristics import names
+from rematsim.result import RunResult
+from rematsim.traces.bundled import bundled_traces
+from rematsim.traces.trace import Trace
+
+GOLDEN = Path(__file__).parent / "golden.csv"
+BUDGETS = ("0.3x", "0.5x", "0.8x")
+POLICIES = ("eager", "ignore", "banish")
+WRAPPED = ("sample(h_DTR_eq)", "ignore_small(h_DTR_eq,0.01)")
+SEED = 7
+FEW_CALLS, CHECKED_BUDGET = 1_000, "0.5x"
+FIGURES = (
+    *("budget_bytes", "status", "model_ns", "remat_ns", "peak_bytes", "evictions"),
+    *("rematerializations", "evict_sha"),
+)
+COLUMNS = ("trace", "method", "deallocation", "budget", *FIGURES)
+HEADER = """\
+# Golden rows: every heuristic on every bundled trace, at three budgets, under three policies;
+# seed {seed} where lots are drawn, slowdown limit 2. Made by make_golden.py. {count:,} of them were
+# equal in the reference simulator (tests/oracle.py), decision by decision, when they were made:
+# all of traces with fewer than {calls:,} calls, and those at {budget} of the others, of
+# {checked}
+"""
+
+
+def methods() -> list[str]:
+    """Name every heuristic, and the two wrappers around one."""
+    return [*names(), *WRAPPED]
+
+
+def run(trace: Trace, method: str, policy: str, budget: str) -> RunResult:
+    """Do the run of a row."""
+    return simulate(trace, method, budget, deallocation=policy, seed=SEED)
+
+
+def rows(trace_names: Iterable[str]) -> Iterator[tuple[Trace, RunResult, dict[str, str]]]:
+    """Do the runs of some traces; give each with its row."""
+    for name in trace_names:
+        trace = load_trace(f"bundled:{name}")
+        for method, policy, budget in product(methods(), POLICIES, BUDGETS):
+            result = run(trace, method, policy, budget)
+            figures = {figure: str(result.row[figure]) for figure in FIGURES}
+            key = {"trace": name, "method": method, "deallocation": policy, "budget": budget}
+            yield trace, result, {**key, **figures}
+
+
+def is_checked(trace: Trace, row: dict[str, str]) -> bool:
+    """Whether the reference simulator has to agree with a row."""
+    import oracle
+
+    is_due = trace.n_calls < FEW_CALLS or row["budget"] == CHECKED_BUDGET
+    return is_due and row["method"] in oracle.SCORES
+
+
+def check(trace: Trace, result: RunResult) -> None:
+    """Hold a row against the reference simulator.
+
+    Raises
+    ------
+    SystemExit
+        If a figure differs.
+    """
+    import oracle
+
+    expected = oracle.replay(trace, result.method, result.budget_bytes, result.deallocation)
+    for figure in FIGURES[1:] + ("unlimited_peak_bytes", "base_compute_ns", "clock"):
+        if result.row[figure] != expected[figure]:
+            sys.exit(
+                f"{trace.name}, {result.method}, {result.deallocation}, {result.budget_bytes}: "
+                f"{figure} is {result.row[figure]}, in the reference {expected[figure]}"
+            )
+
+
+def read_golden() -> list[dict[str, str]]:
+    """Read the golden rows."""
+    with GOLDEN.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def main() -> None:
+    """Make the file anew."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import oracle
+
+    oracle.unlimited_peak = functools.cache(oracle.unlimited_peak)
+    made, count = [], 0
+    for trace, result, row in rows(bundled_traces()):
+        if is_checked(trace, row):
+            check(trace, result)
+            count += 1
+        made.append(row)
+        if len(made) % 50 == 0:
+            print(f"{len(made)} rows ({trace.name})", file=sys.stderr, flush=True)
+    checked = ", ".join(name for name in methods() if name in oracle.SCORES)
+    with GOLDEN.open("w", newline="") as file:
+        facts = {"count": count, "calls": FEW_CALLS, "budget": CHECKED_BUDGET}
+        file.write(HEADER.format(seed=SEED, checked=checked, **facts))
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(made)
+
+
+if __name__ == "__main__":
+    main()
