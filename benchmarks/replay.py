@@ -44,10 +44,10 @@ Row = dict[str, Any]
 def run_child(part: str, *arguments: str, environment: dict[str, str] | None = None) -> Row:
     """Run a part of this file in a fresh process; give what it printed, and its wall time."""
     command = [sys.executable, str(Path(__file__).resolve()), "--child", part, *arguments]
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment = inherited | (environment or {})
     started = time.perf_counter()
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **(environment or {})}
-    )
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     seconds = time.perf_counter() - started
     if done.returncode:
         sys.exit(f"{part} {' '.join(arguments)} failed:\n{done.stderr}")
