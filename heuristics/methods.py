@@ -17,9 +17,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from ..errors import HeuristicError, InputError, UnknownNameError
+from ..errors import HeuristicError, InputError
+from ..texts import split_list
 from . import registry
-from .registry import ENTRY_POINTS, Heuristic
+from .registry import ENTRY_POINTS, Heuristic, place_of
 
 SMALL = 0.01
 _FILE = re.compile(r"^(?P<path>.+\.py):(?P<function>\w+)$")
@@ -61,8 +62,8 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
     if in_file := _FILE.match(text):
         return _from_file(Path(in_file["path"]), in_file["function"])
     if called := _CALL.match(text):
-        return _from_call(called["name"], _split(called["arguments"]))
-    if text not in registry.names():
+        return _from_call(called["name"], [a for a in split_list(called["arguments"]) if a])
+    if not registry.is_known(text):
         for point in entry_points(group=ENTRY_POINTS):
             if point.name == text:
                 return dataclasses.replace(_from_function(_loaded(point)), name=text)
@@ -91,18 +92,6 @@ def ignore_small(inner: Heuristic, fraction: float = SMALL) -> Heuristic:
     return dataclasses.replace(
         inner, name=f"ignore_small({inner.name},{fraction:g})", least_size=fraction
     )
-
-
-def _split(arguments: str) -> list[str]:
-    """Split at the commas that are not inside parentheses."""
-    parts, depth = [""], 0
-    for character in arguments:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
 
 
 def _number(text: str, where: str) -> float:
@@ -182,17 +171,12 @@ def _from_function(function: Callable[..., Any]) -> Heuristic:
         count = 2
     if count != 2:
         raise HeuristicError(
-            f"{_where(function)}: a heuristic takes (state, s), not {count} values"
+            f"{place_of(function)}: a heuristic takes (state, s), not {count} values"
         )
     name = getattr(function, "__name__", type(function).__name__)
     return Heuristic(
         name, function, summary=inspect.getdoc(function) or "", source=_digest(function)
     )
-
-
-def _where(function: Callable[..., Any]) -> str:
-    code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 def _digest(function: Callable[..., Any]) -> str:
@@ -206,6 +190,3 @@ def _digest(function: Callable[..., Any]) -> str:
     except (OSError, TypeError):
         content = code.co_code + repr(code.co_consts).encode()
     return hashlib.sha256(content).hexdigest()
-
-
-__all__ = ["UnknownNameError", "get", "ignore_small", "sample"]

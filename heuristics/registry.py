@@ -21,8 +21,6 @@ from ..state import NEEDS
 
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
-# Files of this folder that declare none; the checks stand above the engine and import it.
-NOT_HEURISTICS = {"conformance", "inspection", "methods", "registry", "terms"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,12 @@ class Heuristic:
     def needs_bits(self) -> int:
         """What it needs, as the bits that kernels know."""
         return sum(NEEDS[need] for need in self.needs)
+
+
+def place_of(function: Any) -> str:
+    """Name the file and line where a function stands."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 Factory = Callable[..., Heuristic]
@@ -143,7 +147,7 @@ def heuristic(
         made = Heuristic(name, function, needs, reference, _summary(function), monotone, offline)
         function.heuristic = made  # type: ignore[attr-defined]
         if is_ours:
-            _register(name, lambda: made)
+            _register(name, _fixed(made))
         return function
 
     return declare
@@ -190,7 +194,18 @@ def family(
 def declare_random(name: str, reference: str, summary: str) -> None:
     """Declare the policy that takes any storage of the pool."""
     made = Heuristic(name, _no_score, (), reference, summary, is_random=True, kind="random")
-    _register(name, lambda: made)
+    _register(name, _fixed(made))
+
+
+def _fixed(made: Heuristic) -> Factory:
+    """Make the factory of a heuristic that has no parameters."""
+
+    def build(**given: float) -> Heuristic:
+        if given:
+            raise UnknownNameError(f"{made.name}: it has no parameters ({', '.join(given)})")
+        return made
+
+    return build
 
 
 def _no_score(state: Any, s: int) -> float:
@@ -199,10 +214,10 @@ def _no_score(state: Any, s: int) -> float:
 
 @functools.cache
 def _load_all() -> None:
-    """Import every file of the folder that declares heuristics; each registers its own."""
+    """Import every file of the folder; those that declare heuristics register them."""
     package = importlib.import_module(__package__ or "rematsim.heuristics")
     for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg and module.name not in NOT_HEURISTICS:
+        if not module.ispkg:
             importlib.import_module(f"{package.__name__}.{module.name}")
 
 
@@ -210,6 +225,12 @@ def names() -> list[str]:
     """Name the built-in heuristics, sorted."""
     _load_all()
     return sorted(_factories, key=str.lower)
+
+
+def is_known(name: str) -> bool:
+    """Say whether there is a built-in heuristic of that name."""
+    _load_all()
+    return name in _factories
 
 
 def build(name: str, **parameters: float) -> Heuristic:
@@ -229,6 +250,4 @@ def build(name: str, **parameters: float) -> Heuristic:
             f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
             "or file.py:function of your own"
         )
-    if parameters and _factories[name].__name__ != "build":
-        raise UnknownNameError(f"{name}: it has no parameters ({', '.join(parameters)})")
     return _factories[name](**parameters)

@@ -10,7 +10,18 @@ from . import memory, neighborhood
 from .classes import join
 from .events import log, log_result
 from .jit import call_at, kernel
-from .opcodes import BANISH, COMPUTE, DROP_DUPLICATE, EVICT, PIN, RECOMPUTE, TAKE_OVER
+from .opcodes import (
+    BANISH,
+    COMPUTE,
+    DROP_DUPLICATE,
+    EVICT,
+    OK,
+    OOM,
+    PIN,
+    RECOMPUTE,
+    TAKE_OVER,
+    THRASHED,
+)
 from .program import RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
     evict,
@@ -27,9 +38,8 @@ from .residence import (
 )
 from .state import BANISHED, EVENT_CAPACITY, EVICTED, NEEDS_CLASSES, RECORD_CAPACITY, State
 
-# What `run` answers. After CHOOSE and EMPTY_BUFFERS Python acts and calls it
-# again; REACHED_BYTES is for looking only.
-DONE, OUT_OF_MEMORY, OVER_LIMIT = 0, 1, 2
+# What `run` answers besides OK, OOM and THRASHED. After CHOOSE and EMPTY_BUFFERS Python acts and
+# calls it again; REACHED_BYTES is for looking only.
 NOT_A_NUMBER = 3  # the heuristic's score
 GO_ON = 4
 CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
@@ -62,7 +72,7 @@ def run(program: Program, state: State, choose: int) -> int:
         if pin(state, s):
             log(state, PIN, s, state.storages[s].size_bytes, -1)
         here.output += 1
-    return DONE
+    return OK
 
 
 @kernel
@@ -199,7 +209,7 @@ def materialize(program: Program, state: State, choose: int) -> int:
         here.depth -= 1
         let_go(program, state, program.tensors[frame.tensor].call)
         if here.remat_ns > here.remat_limit_ns:
-            return OVER_LIMIT
+            return THRASHED
     return GO_ON
 
 
@@ -211,7 +221,7 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
     need = call.result_bytes - bytes_taken_over(program, state, c)
     while not memory.fits(state, need, call.workspace_bytes):
         if here.pool_count == 0:
-            return OUT_OF_MEMORY
+            return OOM
         if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
             return EMPTY_BUFFERS
         count = here.victims

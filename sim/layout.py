@@ -73,7 +73,7 @@ class Layout:
         tensors = self._tensors()
         sources = self._sources(calls)
         parent, child = self._edges(calls, sources)
-        tensors["first_wait"] = self._first_waits(calls)
+        tensors["first_wait"] = self._first_waits()
         start_ns = _offsets(calls["cost_ns"])
         return Program(
             instructions=freeze(np.array(self.lowering.instructions, INSTRUCTION_FIELDS)),
@@ -82,7 +82,7 @@ class Layout:
             views=self._adjacency(
                 storages, "first_tensor", self.tensor_storage, np.arange(len(self.tensor_storage))
             ),
-            uses=self._uses(calls, storages, sources),
+            uses=self._uses(storages, sources),
             counterparts=self._counterparts(calls, storages),
             calls=freeze(calls),
             tensors=freeze(tensors),
@@ -183,7 +183,7 @@ class Layout:
         calls["first_edge"], calls["end_edge"] = ends[:-1], ends[1:]
         return parent[first], child[first]
 
-    def _first_waits(self, calls: Any) -> Any:
+    def _first_waits(self) -> Any:
         return _offsets(self.source_counts[self.tensor_call])[:-1]
 
     def _adjacency(self, storages: Any, field: str, keys: Any, values: Any) -> Any:
@@ -191,7 +191,7 @@ class Layout:
         storages[field] = _offsets(np.bincount(keys, minlength=self.n_storages))
         return freeze(values[np.argsort(keys, kind="stable")], np.int32)
 
-    def _uses(self, calls: Any, storages: Any, sources: Any) -> Any:
+    def _uses(self, storages: Any, sources: Any) -> Any:
         """List the calls that read each storage; an output is read at the very end."""
         outputs = np.unique(self.tensor_storage[self.lowering.outputs()])
         storage = np.concatenate([sources, outputs])

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import compiled
 from .errors import HeuristicError
-from .heuristics.registry import Heuristic
+from .heuristics.registry import Heuristic, place_of
 from .pool import HOLE
 from .program import Program
 from .state import State
@@ -73,10 +73,10 @@ class PythonScan:
                 f"scoring {self.describe(state, s)}"
             ) from error
         if number != number:
-            raise self.no_number(program, state, s)
+            raise self.no_number(state, s)
         return number
 
-    def no_number(self, program: Program, state: State, s: int) -> HeuristicError:
+    def no_number(self, state: State, s: int) -> HeuristicError:
         """Say that a score was not a number, and of which storage."""
         return HeuristicError(
             f"{place_of(self.heuristic.function)}: score (nan) of {self.describe(state, s)}: "
@@ -91,12 +91,6 @@ class PythonScan:
             f"storage {self.names(s)!r} (size {int(row['size_bytes'])} bytes, "
             f"cost {int(row['cost_ns'])} ns, staleness {stale} ns)"
         )
-
-
-def place_of(function: Any) -> str:
-    """Name the file and line where a function stands."""
-    code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 def _line_of(error: BaseException, heuristic: Heuristic) -> str:

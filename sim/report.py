@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .engine import OUT_OF_MEMORY
-from .opcodes import CONSTANT, PHASES
+from .opcodes import CONSTANT, OOM, PHASES
 from .program import BEGIN_BACKWARD, RUN_CALL, Program, n_storages
 from .result import CATEGORIES, LiveSet
 from .runner import Run
@@ -129,7 +128,7 @@ def failure_message(trace: Trace, run: Run) -> str:
     where = "making an output" if c >= len(program.calls) else "at"
     if c < len(program.calls):
         where = f"at {call_name(trace, int(program.calls[c]['origin']))}"
-    if run.code == OUT_OF_MEMORY:
+    if run.code == OOM:
         frame = run.state.frames[run.fact("depth") - 1]
         call = program.calls[program.tensors[frame["tensor"]]["call"]]
         need = int(call["result_bytes"] + call["workspace_bytes"])

@@ -101,16 +101,17 @@ def _count_neighbor(program: Program, state: State, s: int, change: int, forgets
     hold = state.holds[s]
     first = program.storages[s].first_parent_edge
     for i in range(first, first + hold.parent_edges):
-        n = program.parent_edges[i]
-        state.holds[n].evicted_neighbors += change
-        if forgets:
-            state.storages[n].class_ns = state.run[0].lost_ns
+        _count_at(state, program.parent_edges[i], change, forgets)
     first = program.storages[s].first_child_edge
     for i in range(first, first + hold.child_edges):
-        n = program.child_edges[i]
-        state.holds[n].evicted_neighbors += change
-        if forgets:
-            state.storages[n].class_ns = state.run[0].lost_ns
+        _count_at(state, program.child_edges[i], change, forgets)
+
+
+@kernel
+def _count_at(state: State, neighbor: int, change: int, forgets: bool) -> None:
+    state.holds[neighbor].evicted_neighbors += change
+    if forgets:
+        state.storages[neighbor].class_ns = state.run[0].lost_ns
 
 
 @kernel

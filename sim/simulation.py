@@ -15,11 +15,11 @@ from . import choosing, compiled, report
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
-from .heuristics.registry import Heuristic
+from .heuristics.registry import Heuristic, place_of
 from .jit import inlineable, is_compiling
-from .opcodes import DEALLOCATIONS, OOM, STATUSES
+from .opcodes import DEALLOCATIONS, OK, OOM, STATUSES
 from .program import base_compute_ns
-from .pythonchoice import PythonScan, place_of
+from .pythonchoice import PythonScan
 from .result import LiveSet, RunResult, slowdown
 from .runner import Chooser, Run, Settings, remat_limit_ns
 from .state import NEEDS_ANCESTORS, NEEDS_CLASSES, NEEDS_DESCENDANTS
@@ -238,7 +238,7 @@ def _result(
     run: Run,
     started: float,
 ) -> RunResult:
-    is_ok = run.code == 0
+    is_ok = run.code == OK
     model_ns, remat_ns = run.fact("model_ns"), run.fact("remat_ns")
     counts = options.count_accesses
     run_seconds = time.perf_counter() - started

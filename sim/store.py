@@ -7,6 +7,7 @@ opened again and continued; a file that is not one of ours is refused and left a
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from .result import COLUMNS
 APPLICATION_ID = 0x524D5349  # "RMSI" in the header of the file
 VERSION = 1
 BUSY_SECONDS = 30.0
+BUSY_PAUSE = 0.01
 
 INTEGER_COLUMNS = frozenset(
     [
@@ -87,7 +89,7 @@ class Store:
             )
         try:
             with self._reporting():
-                self._open()
+                self._open_at_last()
         except BaseException:
             self._connection.close()
             raise
@@ -160,6 +162,22 @@ class Store:
     def _select(self, *first: str) -> sqlite3.Cursor:
         columns = ", ".join([*first, *COLUMNS])
         return self._connection.execute(f"SELECT {columns} FROM runs ORDER BY position")
+
+    def _open_at_last(self) -> None:
+        """Open the file, however often another sweep gets in between.
+
+        SQLite waits for locks, but not where waiting could be for ever: it says "busy" at once
+        when another connection changes the journal mode in the same moment, as each sweep does
+        when it opens the file and when it closes it.
+        """
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return self._open()
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(BUSY_PAUSE)
 
     def _open(self) -> None:
         """Refuse a foreign file before anything is changed in it, then make what is missing."""
@@ -234,9 +252,14 @@ def _storable(value: object) -> object:
     return value
 
 
+def _code(error: sqlite3.Error) -> int:
+    """Return SQLite's result code, less what narrows it down."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 def _explained(path: Path | None, error: sqlite3.Error) -> InputError | OutputError:
     """Say what an SQLite error means for the user's file."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code == sqlite3.SQLITE_NOTADB:
         return InputError(f"{path}: not an SQLite file; left as it is")
     if code == sqlite3.SQLITE_CORRUPT:

@@ -35,6 +35,18 @@ CONSTANT, CALL, COPY, COPY_FROM, RELEASE, BACKWARD = range(6)
 NOT_REPEATABLE = 2 | 4  # collective, data-dependent
 NEVER = float("-inf")
 INFINITY = float("inf")
+# What the rows of the reference tables hold, and so what everybody has to agree on.
+REFERENCE_FIGURES = (
+    "status",
+    "unlimited_peak_bytes",
+    "base_compute_ns",
+    "model_ns",
+    "remat_ns",
+    "clock",
+    "peak_bytes",
+    "evictions",
+    "evict_sha",
+)
 
 
 class OutOfMemoryError(Exception):

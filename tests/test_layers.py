@@ -9,12 +9,12 @@ from typing import Any
 # From the bottom to the top; a module may import from its own layer and from those before it.
 # The longest matching prefix decides, so that a module can stand apart from its package.
 LAYERS = {
-    "foundation": "errors opcodes files budgets jit traces.cache",
+    "foundation": "errors opcodes files texts budgets jit traces.cache",
     "traces": "traces",
     "engine": "program state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice simulation heuristics.conformance heuristics.inspection "
+    "simulation": "pythonchoice simulation conformance inspection "
     "audit audit_ledger audit_scores grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",

@@ -23,8 +23,6 @@ PARAMETERS, NESTING = 6, 4
 # Files of heuristics/ that are not heuristics.
 INFRASTRUCTURE = {
     "__init__.py",
-    "conformance.py",
-    "inspection.py",
     "methods.py",
     "registry.py",
     "terms.py",

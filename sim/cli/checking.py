@@ -1,6 +1,6 @@
 """``rematsim check-heuristic``: whether a heuristic keeps the rules, for its author.
 
-The checks themselves are `rematsim.heuristics.conformance`'s.
+The checks themselves are `rematsim.conformance`'s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def command(heuristic: str, as_json: bool) -> int:
     HEURISTIC is file.py:function, or a name. The exit code is 1 if it breaks a rule that all
     heuristics keep.
     """
-    from ..heuristics.conformance import check_heuristic
+    from ..conformance import check_heuristic
 
     report = check_heuristic(heuristic)
     if as_json:

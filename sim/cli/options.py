@@ -5,6 +5,7 @@ A value that cannot be read is an error of usage (exit code 2), told before anyt
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 from collections.abc import Callable
@@ -13,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import InputError
+from ..texts import split_list
 
 if TYPE_CHECKING:
-    from ..budgets import Budget
-
     ParamType = click.ParamType[Any]
 else:
     ParamType = click.ParamType
@@ -47,49 +47,32 @@ def command(name: str, *examples: str) -> Callable[[F], click.Command]:
     return decorate
 
 
-class BudgetType(ParamType):
-    """One budget."""
+class Parsed(ParamType):
+    """A value that a function of the package reads, and refuses if it must.
 
-    name = "budget"
+    Parameters
+    ----------
+    name : str
+        What the help calls it.
+    module, function : str
+        Where the function is; it is imported when there is something to read.
+    """
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Budget:
+    def __init__(self, name: str, module: str, function: str) -> None:
+        self.name, self.module, self.function = name, module, function
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Read it."""
-        from ..budgets import parse_budget
-
+        parse = getattr(importlib.import_module(f"rematsim.{self.module}"), self.function)
         try:
-            return parse_budget(value)
+            return parse(value)
         except InputError as error:
             self.fail(str(error), param, ctx)
 
 
-class BudgetsType(ParamType):
-    """Budgets: a list, ranges."""
-
-    name = "budgets"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[Budget]:
-        """Read and expand them."""
-        from ..budgets import expand_budgets
-
-        try:
-            return expand_budgets(value)
-        except InputError as error:
-            self.fail(str(error), param, ctx)
-
-
-class SeedsType(ParamType):
-    """Seeds: a list, ranges."""
-
-    name = "seeds"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        """Read and expand them."""
-        from ..grid import expand_seeds
-
-        try:
-            return expand_seeds(value)
-        except InputError as error:
-            self.fail(str(error), param, ctx)
+BUDGET = Parsed("budget", "budgets", "parse_budget")
+BUDGETS = Parsed("budgets", "budgets", "expand_budgets")
+SEEDS = Parsed("seeds", "grid", "expand_seeds")
 
 
 class SlowdownLimitType(ParamType):
@@ -150,24 +133,6 @@ class ListOf(ParamType):
         if not isinstance(value, str):
             return tuple(value)
         return tuple(self.item.convert(part, param, ctx) for part in split_list(value))
-
-
-def split_list(text: str) -> list[str]:
-    """Split at the commas that stand outside brackets.
-
-    Examples
-    --------
-    >>> split_list("h_LRU, ignore_small(h_DTR, 0.01)")
-    ['h_LRU', 'ignore_small(h_DTR, 0.01)']
-    """
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
 
 
 def trace_given(trace: str) -> str:

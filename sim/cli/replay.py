@@ -37,7 +37,7 @@ MOST_CALLS = 5  # that hold what is in memory, shown
     "--budget",
     default="0.5x",
     show_default=True,
-    type=options.BudgetType(),
+    type=options.BUDGET,
     help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
 )
 @options.run_options(options.single)

@@ -50,7 +50,7 @@ class _Outputs:
     multiple=True,
     default=["0.1x:1.0x:0.1x"],
     show_default=True,
-    type=options.BudgetsType(),
+    type=options.BUDGETS,
     help="Bytes (6GiB), fractions of the unlimited peak (0.5x), lists, ranges; may be repeated.",
 )
 @options.run_options(options.ListOf)
@@ -59,7 +59,7 @@ class _Outputs:
     "seeds",
     default="0",
     show_default=True,
-    type=options.SeedsType(),
+    type=options.SEEDS,
     help="Seeds of heuristics that draw lots: 1,2,3 or 0:9.",
 )
 @click.option(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rematsim.conformance import FAILED, NOTE, Report, check_heuristic
 from rematsim.errors import HeuristicError, UnknownNameError
 from rematsim.heuristics import heuristic
-from rematsim.heuristics.conformance import FAILED, NOTE, Report, check_heuristic
 from rematsim.heuristics.terms import (
     class_cost,
     last_access,

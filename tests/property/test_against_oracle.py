@@ -18,15 +18,7 @@ from rematsim.simulation import simulate
 from rematsim.traces.trace import Trace
 
 FIGURES = (
-    "status",
-    "unlimited_peak_bytes",
-    "base_compute_ns",
-    "model_ns",
-    "remat_ns",
-    "clock",
-    "peak_bytes",
-    "evictions",
-    "evict_sha",
+    *oracle.REFERENCE_FIGURES,
     "pressure_evictions",
     "rematerializations",
     "evaluations",

@@ -12,22 +12,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from oracle import REFERENCE_FIGURES
 from rematsim.simulation import simulate
 from rematsim.traces.loading import load_trace
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 TABLES = ("dtr-runs.csv", "dtr-runs-more.csv", "corpus-runs.csv")
-FIGURES = (
-    "status",
-    "unlimited_peak_bytes",
-    "base_compute_ns",
-    "model_ns",
-    "remat_ns",
-    "clock",
-    "peak_bytes",
-    "evictions",
-    "evict_sha",
-)
 IN_ZIP = {"densenet121": "tv_densenet121", "unrolled_gan": "unroll_gan"}
 
 Row = dict[str, str]
@@ -74,7 +64,7 @@ def contradictions(log: str, rows: list[Row]) -> list[str]:
         )
         different = {
             figure: (row[figure], str(result.row[figure]))
-            for figure in FIGURES
+            for figure in REFERENCE_FIGURES
             if row[figure] != str(result.row[figure])
         }
         if different:

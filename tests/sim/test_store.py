@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -202,3 +204,14 @@ def test_a_locked_file_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.M
         other.rollback()
         store.add(KEYS[0], row("t0"))
         assert len(store.rows(KEYS)) == 1
+
+
+def test_sweeps_that_open_and_close_one_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    """Opening and closing change the journal mode, where SQLite itself does not wait."""
+    opening = (
+        "import sys; from rematsim.store import Store\n"
+        "for _ in range(600):\n    Store(sys.argv[1]).close()\n"
+    )
+    command = [sys.executable, "-c", opening, str(tmp_path / "t.sqlite")]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]

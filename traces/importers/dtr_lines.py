@@ -74,36 +74,33 @@ class Alias(Line, tag="ALIAS"):
     alias: AliasIndex
 
 
-class Call(Line, tag="CALL"):
+class Operator(Line, kw_only=True):
+    """What a call and a mutating call have in common."""
+
+    name: str
+    args: Names
+    time: Count
+    phase: Phase = ""
+    module: str = ""
+    rematsim_workspace: Count = 0
+    rematsim_forward: CallIndex = -1
+    rematsim_tags: TagBits = 0
+
+
+class Call(Operator, tag="CALL"):
     """An operator call; MEMORY and ALIAS of each result follow."""
 
     code: ClassVar[int] = 4
     mutate: ClassVar[tuple[int, ...]] = ()
-    name: str
-    args: Names
     result: Names
-    time: Count
-    phase: Phase = ""
-    module: str = ""
-    rematsim_workspace: Count = 0
-    rematsim_forward: CallIndex = -1
-    rematsim_tags: TagBits = 0
 
 
-class Mutate(Line, tag="MUTATE"):
+class Mutate(Operator, tag="MUTATE"):
     """An operator that changes some of its arguments."""
 
     code: ClassVar[int] = 5
     result: ClassVar[tuple[str, ...]] = ()
-    name: str
-    args: Names
     mutate: Indices
-    time: Count
-    phase: Phase = ""
-    module: str = ""
-    rematsim_workspace: Count = 0
-    rematsim_forward: CallIndex = -1
-    rematsim_tags: TagBits = 0
 
 
 class Copy(Line, tag="COPY"):

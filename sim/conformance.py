@@ -16,15 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import HeuristicError
-from ..jit import is_compiling
-from ..opcodes import COMPUTE
-from ..pythonchoice import place_of
-from ..result import RunResult
-from ..simulation import simulate
-from ..state import NEEDS
-from ..traces.trace import Trace
-from ..workload import workload
+from .errors import HeuristicError
+from .heuristics.methods import get
+from .heuristics.registry import Heuristic, place_of
 from .inspection import (
     LIMIT,
     SUMS,
@@ -35,8 +29,13 @@ from .inspection import (
     run_in_python,
     trials,
 )
-from .methods import get
-from .registry import Heuristic
+from .jit import is_compiling
+from .opcodes import COMPUTE
+from .result import RunResult
+from .simulation import simulate
+from .state import NEEDS
+from .traces.trace import Trace
+from .workload import workload
 
 OK, NOTE, FAILED = "ok", "note", "failed"
 

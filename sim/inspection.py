@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import choosing, compiled, report
-from ..budgets import parse_budget
-from ..opcodes import DEALLOCATIONS, STATUSES
-from ..program import Program
-from ..pythonchoice import PythonScan, place_of
-from ..runner import Chooser, Run, Settings, remat_limit_ns
-from ..simulation import UPKEEP
-from ..state import State
-from ..traces.loading import load_trace
-from ..traces.trace import Trace
-from ..workload import workload
-from .registry import Heuristic
+from . import choosing, compiled, report
+from .budgets import parse_budget
+from .heuristics.registry import Heuristic, place_of
+from .opcodes import DEALLOCATIONS, STATUSES
+from .program import Program
+from .pythonchoice import PythonScan
+from .runner import Chooser, Run, Settings, remat_limit_ns
+from .simulation import UPKEEP
+from .state import State
+from .traces.loading import load_trace
+from .traces.trace import Trace
+from .workload import workload
 
 # Traces, small ones, with the budgets that each is tried at.
 TRACES = {
