@@ -6,7 +6,6 @@ running cost. A storage that is evicted again gets a fresh node; worn-out nodes 
 
 from __future__ import annotations
 
-import numpy as np
 
 from .jit import kernel
 from .program import Program
@@ -126,20 +125,21 @@ def _fresh_cost(state: State, neighbor: int) -> int:
 @kernel
 def _sweep(state: State) -> None:
     """Renumber the forest when it is full: one node a class, which all its members share."""
-    renumbered = np.full(len(state.classes), NO_NODE, np.int32)
-    costs = np.zeros(len(state.holds), np.int64)
-    members = np.zeros(len(state.holds), np.int32)
+    run = state.run[0]
+    for node in range(run.class_end):
+        state.classes[node].mark = NO_NODE  # for now: the new number of the class with this root
     end = 0
     for s in range(len(state.holds)):
-        if state.holds[s].class_node != NO_NODE:
-            root = find(state, state.holds[s].class_node)
-            if renumbered[root] == NO_NODE:
-                renumbered[root] = end
-                costs[end] = state.classes[root].cost_ns
-                members[end] = state.classes[root].members
+        hold = state.holds[s]
+        if hold.class_node != NO_NODE:
+            row = state.classes[find(state, hold.class_node)]
+            if row.mark == NO_NODE:
+                row.mark = end
+                state.mark[end], state.up[end] = row.cost_ns, row.members  # lent by the walks
                 end += 1
-            state.holds[s].class_node = renumbered[root]
+            hold.class_node = row.mark
     for node in range(end):
         row = state.classes[node]
-        row.parent, row.members, row.cost_ns, row.mark = node, members[node], costs[node], 0
-    state.run[0].class_end = end
+        row.parent, row.members, row.cost_ns, row.mark = node, state.up[node], state.mark[node], 0
+        state.mark[node] = 0
+    run.class_end = end

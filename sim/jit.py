@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import operator
 import os
 import sys
 import types as types_module
@@ -24,11 +25,14 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.typing.templates import AttributeTemplate
+from numba.core import cgutils
+from numba.core.typing import signature as typing_signature
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global
 from numba.extending import (
     NativeValue,
     infer_getattr,
     intrinsic,
+    lower_builtin,
     lower_getattr_generic,
     models,
     register_jitable,
@@ -36,7 +40,6 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
-from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,6 +50,7 @@ NOT_IN_DIGEST = {
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }
 _inlineable: WeakSet[Callable[..., Any]] = WeakSet()
+_WORD = ir.IntType(64)
 _FLAGS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 
 
@@ -115,8 +119,21 @@ class BundleType(types.Type):  # type: ignore[misc]
     """What compiled code sees of a Bundle: the address of a table of addresses and lengths."""
 
     def __init__(self, name: str, layout: tuple[tuple[str, Any], ...]) -> None:
-        self.layout = layout
+        self.columns = {name: (i, ColumnType(dtype)) for i, (name, dtype) in enumerate(layout)}
         super().__init__(name=f"Bundle({name})")
+
+
+class ColumnType(types.Type):  # type: ignore[misc]
+    """What compiled code sees of an array of a Bundle: where its row of the table is.
+
+    An index is an integer from 0; a negative one does not count from the end, as it does in Python.
+    Neither slices nor anything else that an array can do is there: what is left compiles quickly,
+    and to two instructions.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Column({dtype})")
 
 
 @functools.cache
@@ -132,9 +149,10 @@ def _typeof_bundle(value: Bundle, _: Any) -> BundleType:
 
 
 @register_model(BundleType)
-class _BundleModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: BundleType) -> None:
-        super().__init__(manager, kind, ir.IntType(64))
+@register_model(ColumnType)
+class _AddressModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WORD)
 
 
 @unbox(BundleType)
@@ -151,29 +169,76 @@ class _BundleAttributes(AttributeTemplate):  # type: ignore[misc]
 
     def generic_resolve(self, kind: BundleType, name: str) -> Any:
         """Type an array of the bundle."""
-        dtype = dict(kind.layout).get(name)
-        return None if dtype is None else types.Array(dtype, 1, "C")
+        return kind.columns[name][1] if name in kind.columns else None
 
 
 @lower_getattr_generic(BundleType)
-def _bundle_array(context: Any, builder: Any, kind: BundleType, value: Any, name: str) -> Any:
-    index = [field for field, _ in kind.layout].index(name)
-    array_type = types.Array(kind.layout[index][1], 1, "C")
-    word = ir.IntType(64)
-    table = builder.inttoptr(value, word.as_pointer())
-    address = builder.load(builder.gep(table, [word(2 * index)]))
-    length = builder.load(builder.gep(table, [word(2 * index + 1)]))
-    array = make_array(array_type)(context, builder)
-    item = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
-    populate_array(
-        array,
-        data=builder.inttoptr(address, array.data.type),
-        shape=(length,),
-        strides=(word(item),),
-        itemsize=word(item),
-        meminfo=None,
-    )
-    return array._getvalue()
+def _bundle_column(context: Any, builder: Any, kind: BundleType, table: Any, name: str) -> Any:
+    return builder.add(table, _WORD(16 * kind.columns[name][0]))
+
+
+def _entry(builder: Any, column: Any, which: int) -> Any:
+    """Load the address (0) or the length (1) of a column.
+
+    A table never changes: said to the optimizer, or it would load both again after each store.
+    """
+    value = builder.load(builder.inttoptr(builder.add(column, _WORD(8 * which)), _WORD.as_pointer()))
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+def _item(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    """Point to an item; its index is checked where the function asks for that."""
+    kind, index_type = signature.args[:2]
+    index = context.cast(builder, values[1], index_type, types.int64)
+    if context.enable_boundscheck:
+        cgutils.do_boundscheck(context, builder, index, _entry(builder, values[0], 1))
+    item = context.get_data_type(kind.dtype)
+    first = builder.inttoptr(_entry(builder, values[0], 0), item.as_pointer())
+    return builder.gep(first, [index])
+
+
+@infer_global(operator.getitem)
+class _ColumnItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        """Type ``column[index]``."""
+        if isinstance(arguments[0], ColumnType) and isinstance(arguments[1], types.Integer):
+            return typing_signature(arguments[0].dtype, *arguments)
+        return None
+
+
+@infer_global(operator.setitem)
+class _ColumnStore(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        """Type ``column[index] = value``."""
+        if isinstance(arguments[0], ColumnType) and isinstance(arguments[1], types.Integer):
+            return typing_signature(types.none, *arguments[:2], arguments[0].dtype)
+        return None
+
+
+@infer_global(len)
+class _ColumnLength(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, arguments: Any, keywords: Any) -> Any:
+        """Type ``len(column)``."""
+        is_column = isinstance(arguments[0], ColumnType)
+        return typing_signature(types.int64, *arguments) if is_column else None
+
+
+@lower_builtin(operator.getitem, ColumnType, types.Integer)
+def _get_item(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    where = _item(context, builder, signature, values)
+    return context.unpack_value(builder, signature.args[0].dtype, where)
+
+
+@lower_builtin(operator.setitem, ColumnType, types.Integer, types.Any)
+def _set_item(context: Any, builder: Any, signature: Any, values: Any) -> None:
+    where = _item(context, builder, signature, values)
+    context.pack_value(builder, signature.args[0].dtype, values[2], where)
+
+
+@lower_builtin(len, ColumnType)
+def _length(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return _entry(builder, values[0], 1)
 
 
 def signature(result: str, *arguments: Any) -> Any:
