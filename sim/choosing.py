@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from . import classes, neighborhood
 from .engine import ASK_PYTHON, NAN_SCORE
-from .jit import kernel
+from .jit import call_at, kernel, shared_kernel
 from .nextuse import look_ahead, look_back
 from .pool import HOLE
 from .program import Program
@@ -32,9 +32,13 @@ INFINITY = float("inf")
 BOUNDED = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES  # kept as lower bounds
 
 
-@kernel
-def refresh(program: Program, state: State, s: int, needs: int) -> None:
-    """Bring up to date, and make exact, what the score of one storage reads."""
+def refresh(program: Program, state: State, s: int) -> int:
+    """Bring up to date, and make exact, what the score of one storage reads.
+
+    An entry point of its own, called by its address: walks are most of what there is to compile,
+    and are the same for all heuristics.
+    """
+    needs = state.run[0].needs
     if needs & (NEEDS_ANCESTORS | NEEDS_DESCENDANTS):
         neighborhood.make_exact(program, state, s, needs)
     if needs & NEEDS_CLASSES:
@@ -45,14 +49,21 @@ def refresh(program: Program, state: State, s: int, needs: int) -> None:
         look_ahead(program, state, s)
     if needs & NEEDS_LAST_STEP:
         look_back(program, state, s)
+    return s
 
 
 @kernel
-def walk_afresh(program: Program, state: State, s: int, needs: int) -> None:
+def bring_up_to_date(program: Program, state: State, s: int) -> None:
+    """Call `refresh`."""
+    call_at(state.run[0].refresh, program, state, s)
+
+
+@kernel
+def walk_afresh(program: Program, state: State, s: int) -> None:
     """Do the same as the plain algorithm does it: nothing is taken from a cache."""
     state.storages[s].ancestors_at = -1
     state.storages[s].descendants_at = -1
-    refresh(program, state, s, needs)
+    bring_up_to_date(program, state, s)
 
 
 @kernel
@@ -75,7 +86,7 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
     is_monotone : bool
         Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
     """
-    if is_monotone and needs & BOUNDED:
+    if is_monotone and needs & BOUNDED and not needs & NEEDS_SET:
         return _make_bounding_choose(score, needs)
 
     def choose(program: Program, state: State, call: int) -> int:
@@ -86,7 +97,7 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
             if s == HOLE:
                 continue
             if needs:
-                refresh(program, state, s, needs)
+                bring_up_to_date(program, state, s)
             value = score(state, s)
             if value == 0.0:
                 return take(state, s, 0.0)
@@ -99,7 +110,7 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
     return choose
 
 
-@kernel
+@shared_kernel
 def lowest_of(state: State, end: int) -> int:
     """Find the last of the lowest values of a scan; -1 if there is none."""
     pool, scores = state.pool, state.scores
@@ -113,7 +124,7 @@ def lowest_of(state: State, end: int) -> int:
 def _make_bounding_choose(score: Score, needs: int) -> Choose:
     """Score by lower bounds, then make exact the lowest, until the lowest is exact."""
     has_classes = needs & NEEDS_CLASSES
-    others = needs & ~BOUNDED  # not bounded: looked up for each
+    looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
 
     def choose(program: Program, state: State, call: int) -> int:
         run, pool, scores = state.run[0], state.pool, state.scores
@@ -123,8 +134,12 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
             s = pool[i]
             if s == HOLE:
                 continue
-            if must_be_exact or others:
-                refresh(program, state, s, needs if must_be_exact else others)
+            if must_be_exact:
+                bring_up_to_date(program, state, s)
+            if looks_ahead:
+                look_ahead(program, state, s)
+            if looks_back:
+                look_back(program, state, s)
             scores[i] = score(state, s)
             if scores[i] != scores[i]:
                 return NAN_SCORE
@@ -134,14 +149,14 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
                 for i in range(end):  # the first that is exactly 0 ends the search
                     if scores[i] > 0.0 or pool[i] == HOLE:
                         continue
-                    refresh(program, state, pool[i], needs)
+                    bring_up_to_date(program, state, pool[i])
                     scores[i] = score(state, pool[i])
                     if scores[i] == 0.0:
                         return take(state, pool[i], 0.0)
                     if scores[i] != scores[i]:
                         return NAN_SCORE
                 place = lowest_of(state, end)
-            refresh(program, state, pool[place], needs)
+            bring_up_to_date(program, state, pool[place])
             value = score(state, pool[place])
             if value == scores[place]:
                 return take(state, pool[place], value)
@@ -162,7 +177,7 @@ def make_plain_choose(score: Score, needs: int) -> Choose:
             s = state.pool[i]
             if s == HOLE:
                 continue
-            walk_afresh(program, state, s, needs)
+            walk_afresh(program, state, s)
             run.evaluations += 1
             run.metadata_accesses += 1
             value = score(state, s)
@@ -207,7 +222,7 @@ def make_sampling_choose(score: Score, needs: int, samples: bool, least: float) 
                     skip -= 1
                     continue
                 skip = draw_below(state, stride) if samples else 0
-                walk_afresh(program, state, s, needs)
+                walk_afresh(program, state, s)
                 run.evaluations += 1
                 run.metadata_accesses += 1
                 value = score(state, s)

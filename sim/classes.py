@@ -7,7 +7,7 @@ running cost. A storage that is evicted again gets a fresh node; worn-out nodes 
 from __future__ import annotations
 
 
-from .jit import kernel
+from .jit import kernel, shared_kernel
 from .program import Program
 from .state import BANISHED, EVICTED, State
 
@@ -33,7 +33,7 @@ def find(state: State, node: int) -> int:
     return root
 
 
-@kernel
+@shared_kernel
 def join(state: State, s: int, cost_ns: int) -> None:
     """Put a storage into a fresh class of that cost."""
     run = state.run[0]
@@ -46,7 +46,7 @@ def join(state: State, s: int, cost_ns: int) -> None:
     state.holds[s].class_node = node
 
 
-@kernel
+@shared_kernel
 def merge_neighbors(program: Program, state: State, s: int) -> None:
     """Merge the classes of the evicted direct neighbors into that of a storage."""
     hold = state.holds[s]
@@ -58,7 +58,7 @@ def merge_neighbors(program: Program, state: State, s: int) -> None:
         _merge(state, hold.class_node, program.child_edges[i])
 
 
-@kernel
+@shared_kernel
 def _merge(state: State, own: int, neighbor: int) -> None:
     if state.storages[neighbor].residence != EVICTED:
         return
@@ -69,7 +69,7 @@ def _merge(state: State, own: int, neighbor: int) -> None:
         state.classes[root].members += state.classes[other].members
 
 
-@kernel
+@shared_kernel
 def part(state: State, s: int) -> bool:
     """Take a storage out of its class; the class is not split. Say whether others are left in it.
 
@@ -91,7 +91,7 @@ def part(state: State, s: int) -> bool:
     return row.members > 0
 
 
-@kernel
+@shared_kernel
 def look_up(program: Program, state: State, s: int) -> None:
     """Sum the running costs of the distinct classes next to a storage into its ``class_ns``."""
     state.run[0].stamp += 1
@@ -122,7 +122,7 @@ def _fresh_cost(state: State, neighbor: int) -> int:
     return row.cost_ns
 
 
-@kernel
+@shared_kernel
 def _sweep(state: State) -> None:
     """Renumber the forest when it is full: one node a class, which all its members share."""
     run = state.run[0]

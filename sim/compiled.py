@@ -21,7 +21,7 @@ from .state import State
 
 
 @functools.cache
-def _choose_signature() -> Any:
+def _called_signature() -> Any:
     return signature("int64", Program, State, "int64")
 
 
@@ -32,14 +32,14 @@ def run() -> Callable[[Program, State, Any], int]:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A compiled `choose`: the function, and what the engine calls it by."""
+class Addressed:
+    """A compiled function ``(program, state, number) -> number``, and what kernels call it by."""
 
     function: Any
-    address: Any
+    address: int
 
 
-def choose(function: choosing.Choose, name: str, *, cached: bool) -> Choice:
+def choose(function: choosing.Choose, name: str, *, cached: bool) -> Addressed:
     """Compile a `choose` that the engine can call by its address.
 
     The name tells it from others of the same factory: the linker knows functions by their names
@@ -48,20 +48,15 @@ def choose(function: choosing.Choose, name: str, *, cached: bool) -> Choice:
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     function.__name__ = f"choose_{re.sub(r'[^A-Za-z0-9]', '_', name)}_{digest}"
     function.__qualname__ = function.__name__
-    made = entry(function, _choose_signature(), cached=cached)
-    return Choice(made, address_of(made))
+    made = entry(function, _called_signature(), cached=cached, called_by_python=False)
+    return Addressed(made, address_of(made))
 
 
 @functools.cache
-def refresh() -> Callable[[Program, State, int, int], None]:
-    """Get the compiled `choosing.refresh`, for scores that run in Python."""
-    return entry(choosing.refresh, signature("void", Program, State, "int64", "int64"))
-
-
-@functools.cache
-def walk_afresh() -> Callable[[Program, State, int, int], None]:
-    """Get the compiled `choosing.walk_afresh`, likewise."""
-    return entry(choosing.walk_afresh, signature("void", Program, State, "int64", "int64"))
+def refresh() -> Addressed:
+    """Get the compiled `choosing.refresh`."""
+    made = entry(choosing.refresh, _called_signature())
+    return Addressed(made, address_of(made))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import memory, neighborhood
 from .classes import join
 from .events import log, log_result
-from .jit import call_at, kernel
+from .jit import call_at, kernel, shared_kernel
 from .opcodes import (
     BANISH,
     COMPUTE,
@@ -22,7 +22,7 @@ from .opcodes import (
     TAKE_OVER,
     THRASHED,
 )
-from .program import RELEASE_STORAGE, RETAIN, RUN_CALL, Program
+from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
     evict,
     lock,
@@ -60,18 +60,6 @@ def run(program: Program, state: State, choose: int) -> int:
             return code
         finish(program, state)
         here.instruction += 1
-    here.current_call = len(program.calls)
-    while here.output < len(program.outputs):
-        t = program.outputs[here.output]
-        if here.depth == 0 and not state.defined[t]:
-            push(program, state, t, 1)
-        code = materialize(program, state, choose)
-        if code != GO_ON:
-            return code
-        s = program.tensors[t].storage
-        if pin(state, s):
-            log(state, PIN, s, state.storages[s].size_bytes, -1)
-        here.output += 1
     return OK
 
 
@@ -84,7 +72,7 @@ def instruction_at(program: Program, state: State) -> tuple[int, int]:
 
 @kernel
 def begin(program: Program, state: State) -> None:
-    """Start an instruction: a call becomes a frame, the rest happens at once."""
+    """Start an instruction: what has to be computed becomes a frame, the rest happens at once."""
     code, operand = instruction_at(program, state)
     if code == RUN_CALL:
         issue(program, state, operand)
@@ -93,20 +81,27 @@ def begin(program: Program, state: State) -> None:
         state.holds[operand].references += 1
     elif code == RELEASE_STORAGE:
         release(program, state, operand)
+    elif code == KEEP_OUTPUT:
+        state.run[0].current_call = len(program.calls)
+        if not state.defined[operand]:
+            push(program, state, operand, 1)
 
 
 @kernel
 def finish(program: Program, state: State) -> None:
-    """End an instruction: results of the call have been accessed now; a constant stays for good."""
+    """End an instruction: results have been accessed now; constants and outputs stay for good."""
     code, operand = instruction_at(program, state)
-    if code != RUN_CALL:
-        return
-    call = program.calls[operand]
-    for t in range(call.first_result, call.end_result):
-        s = program.tensors[t].storage
-        state.storages[s].last_access = state.next_free[0]
-        if program.storages[s].is_constant and program.storages[s].root == t:
-            pin(state, s)
+    if code == RUN_CALL:
+        call = program.calls[operand]
+        for t in range(call.first_result, call.end_result):
+            s = program.tensors[t].storage
+            state.storages[s].last_access = state.next_free[0]
+            if program.storages[s].is_constant and program.storages[s].root == t:
+                pin(state, s)
+    elif code == KEEP_OUTPUT:
+        s = program.tensors[operand].storage
+        if pin(state, s):
+            log(state, PIN, s, state.storages[s].size_bytes, -1)
 
 
 @kernel
@@ -238,7 +233,7 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
     return GO_ON
 
 
-@kernel
+@shared_kernel
 def can_take_over(program: Program, state: State, t: int) -> bool:
     """Say whether a result may take over the bytes of the operand that it replaces."""
     tensor = program.tensors[t]
@@ -257,7 +252,7 @@ def can_take_over(program: Program, state: State, t: int) -> bool:
     return state.holds[old].locks == own_locks
 
 
-@kernel
+@shared_kernel
 def bytes_taken_over(program: Program, state: State, c: int) -> int:
     """Sum the bytes that a call's results need not ask for, as they replace operands in place."""
     total = 0
@@ -320,7 +315,7 @@ def define(program: Program, state: State, t: int, is_remat: int) -> None:
         occupy(program, state, s)
 
 
-@kernel
+@shared_kernel
 def list_taken_over(program: Program, state: State, c: int) -> int:
     """Note in ``victims`` the storages whose bytes a call's results are taking; count them."""
     call = program.calls[c]
@@ -332,7 +327,7 @@ def list_taken_over(program: Program, state: State, c: int) -> int:
     return count
 
 
-@kernel
+@shared_kernel
 def log_call(program: Program, state: State, c: int, is_remat: int, before: int) -> None:
     """Write a call's rows: one for each result placed, one for each dropped again."""
     call = program.calls[c]

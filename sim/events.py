@@ -5,14 +5,14 @@ What the columns mean, and how they look to a reader, is in ``result.py``.
 
 from __future__ import annotations
 
-from .jit import kernel
+from .jit import shared_kernel
 from .opcodes import EVICT
 from .state import State
 
 NOTHING = -1
 
 
-@kernel
+@shared_kernel
 def log(state: State, action: int, storage: int, size_bytes: int, cause_call: int) -> None:
     """Append a row for something that takes no time; memory is as it is now."""
     if not state.run[0].logs_events:
@@ -26,7 +26,7 @@ def log(state: State, action: int, storage: int, size_bytes: int, cause_call: in
     row.memory_after_bytes = state.memory[0].used_bytes
 
 
-@kernel
+@shared_kernel
 def log_result(state: State, action: int, call: int, tensor: int, where: tuple[int, int]) -> None:
     """Append a row for a result that was placed, or dropped again: ``where`` is storage, bytes.
 

@@ -88,7 +88,7 @@ class Inspector(Recorder):
 
     def score(self, program: Program, state: State, s: int) -> float:
         """Score a storage, and score it again."""
-        compiled.refresh()(program, state, s, self.heuristic.needs_bits)
+        compiled.refresh().function(program, state, s)
         before = _content(state, FACTS)
         value = super().score(program, state, s)
         is_changed = before != _content(state, FACTS)

@@ -9,6 +9,7 @@ runs as plain Python: slowly, with the same results. DESIGN.md tells why it is b
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import importlib
 import operator
@@ -52,6 +53,13 @@ NOT_IN_DIGEST = {
 _inlineable: WeakSet[Callable[..., Any]] = WeakSet()
 _WORD = ir.IntType(64)
 _FLAGS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+# What no kernel needs that only kernels call: Python never does, and nothing is allocated in them.
+_INNER_FLAGS: dict[str, Any] = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "no_rewrites": True,
+    "_nrt": False,
+}
 
 
 def is_compiling() -> bool:
@@ -60,18 +68,39 @@ def is_compiling() -> bool:
 
 
 def kernel(function: F) -> F:
-    """Compile a function that other kernels call; it becomes part of their cache entry."""
+    """Compile a function that other kernels call: a copy of it becomes part of each."""
+    return _inner_kernel(function, forceinline=True)
+
+
+def shared_kernel(function: F) -> F:
+    """Compile a function that is too large, or called too rarely, to be copied into its callers."""
+    return _inner_kernel(function, forceinline=False)
+
+
+def _inner_kernel(function: F, **flags: Any) -> F:
+    """Compile a function that Python does not call; it becomes part of its callers' cache entry."""
     if not is_compiling():
         return function
-    compiled = numba.njit(function, **_FLAGS)
+    compiled = numba.njit(function, **flags, **_INNER_FLAGS, **_FLAGS)
     template = compiled.get_call_template
 
     def widened(arguments: Any, keywords: Any) -> Any:
-        """Compile once for all integers, not once for each constant and width."""
-        return template(tuple(_widest(a) for a in arguments), keywords)
+        """Compile once for all integers, and only a little: what calls it is optimized in full."""
+        with _optimizing(1):
+            return template(tuple(_widest(a) for a in arguments), keywords)
 
     compiled.get_call_template = widened
     return compiled  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _optimizing(level: int) -> Iterator[None]:
+    before = numba.config.OPT
+    numba.config.OPT = type(before)(level)
+    try:
+        yield
+    finally:
+        numba.config.OPT = before
 
 
 def _widest(argument: Any) -> Any:
@@ -248,17 +277,21 @@ def signature(result: str, *arguments: Any) -> Any:
     return getattr(types, result)(*(_as_type(a) for a in arguments))
 
 
-def address_of(compiled: Any) -> Any:
+_in_python: list[Any] = []  # uncompiled, an address is an index into it
+
+
+def address_of(compiled: Any) -> int:
     """Give the address by which compiled code calls an entry point: see `call_at`."""
     if not is_compiling():
-        return compiled
+        _in_python.append(compiled)
+        return len(_in_python) - 1
     result = compiled.overloads[compiled.signatures[0]]
-    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 @intrinsic
-def _call_at(context: Any, address: Any, program: Any, state: Any, call: Any) -> Any:
-    """Call ``(program, state, call) -> int`` at an address; its exceptions go on to the caller."""
+def _call_at(context: Any, address: Any, program: Any, state: Any, number: Any) -> Any:
+    """Call ``(program, state, number) -> int`` at an address; its exceptions go on to the caller."""
     arguments = (program, state, types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -275,8 +308,8 @@ def _call_at(context: Any, address: Any, program: Any, state: Any, call: Any) ->
     return types.int64(types.int64, *arguments), generate
 
 
-def _call_in_python(function: Any, program: Any, state: Any, call: int) -> Any:
-    return function(program, state, call)
+def _call_in_python(address: int, program: Any, state: Any, number: int) -> Any:
+    return _in_python[address](program, state, number)
 
 
 call_at = _call_at if is_compiling() else _call_in_python
@@ -293,7 +326,9 @@ def _as_type(argument: Any) -> Any:
     return argument
 
 
-def entry(function: F, function_signature: Any, *, cached: bool = True) -> F:
+def entry(
+    function: F, function_signature: Any, *, cached: bool = True, called_by_python: bool = True
+) -> F:
     """Compile an entry point for one signature, from the disk cache where it is there.
 
     Parameters
@@ -305,15 +340,31 @@ def entry(function: F, function_signature: Any, *, cached: bool = True) -> F:
     cached : bool
         Whether to keep the machine code on disk; not for functions from outside the package,
         whose sources the cache's key does not cover. Those are checked for array bounds.
+    called_by_python : bool
+        Whether Python calls it too, not only other kernels by its address.
     """
     if not is_compiling():
         return function
     _import_array_functions()
     function = getattr(function, "py_func", function)
-    with _cache_directory() as is_usable:
+    with _cache_directory() as is_usable, _no_garbage_collection():
         flags = {"cache": cached and is_usable, "boundscheck": not cached, **_FLAGS}
+        if not called_by_python:
+            flags |= _INNER_FLAGS
         decorate = numba.njit(function_signature, **flags)
         return decorate(function)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Compile without looking for garbage: there is little, and much to look through."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @functools.cache
@@ -322,7 +373,7 @@ def _import_array_functions() -> None:
 
     numba's own linear algebra looks the functions up when it calls them, and finds them then.
     """
-    names = ("scipy", "scipy.linalg", "scipy.linalg.cython_blas")
+    names = ("scipy.linalg", "scipy.linalg.cython_blas")
     if any(name in sys.modules for name in (*names, "numba.np.arraymath")):
         return
     for name in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .errors import UnknownNameError
 from .layout import Layout
 from .opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, RELEASE
-from .program import BEGIN_BACKWARD, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
+from .program import BEGIN_BACKWARD, KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .traces.trace import Trace
 
 MUTATIONS = ("copy", "inplace")
@@ -82,6 +82,7 @@ class Lowering:
         }
         for code, a, b in self.trace.instructions.tolist():
             steps[code](a, b)
+        self.instructions.extend((KEEP_OUTPUT, tensor) for tensor in self.outputs())
         return Layout(self).program()
 
     def _new_tensor(self, call: int, storage: int, name: int) -> int:

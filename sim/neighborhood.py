@@ -7,7 +7,7 @@ sums that could win. `reach` is the plain walk of docs/semantics.md, 4, the orac
 
 from __future__ import annotations
 
-from .jit import kernel
+from .jit import kernel, shared_kernel
 from .program import Program
 from .state import (
     BANISHED,
@@ -21,7 +21,7 @@ from .state import (
 UP, DOWN = 0, 1
 
 
-@kernel
+@shared_kernel
 def reach(program: Program, state: State, s: int, direction: int) -> tuple[int, int, int]:
     """Walk from a storage through evicted ones only, upwards or downwards.
 
@@ -71,7 +71,7 @@ def reach(program: Program, state: State, s: int, direction: int) -> tuple[int, 
         head += 1
 
 
-@kernel
+@shared_kernel
 def reach_set(program: Program, state: State, s: int) -> None:
     """Walk both ways and sum the neighborhood as a set, with its latest access."""
     up, _, cost_ns = reach(program, state, s, UP)
@@ -91,7 +91,7 @@ def reach_set(program: Program, state: State, s: int) -> None:
     state.run[0].set_last_access = last_access
 
 
-@kernel
+@shared_kernel
 def make_exact(program: Program, state: State, s: int, needs: int) -> None:
     """Walk where a sum of this storage is only a bound."""
     row = state.storages[s]
@@ -128,7 +128,7 @@ def note_choice(state: State) -> None:
         run.growth += 1
 
 
-@kernel
+@shared_kernel
 def note_return(program: Program, state: State, s: int, is_ignored: bool) -> None:
     """Lower the sums that a storage leaves, now that it is resident (or banished).
 

@@ -5,7 +5,7 @@ Distances are the model's own compute between now and the next call that reads t
 
 from __future__ import annotations
 
-from .jit import kernel
+from .jit import kernel, shared_kernel
 from .program import Program
 from .state import State
 
@@ -27,7 +27,7 @@ def next_use_from(program: Program, s: int, call: int) -> int:
     return program.uses[low] if low < end else -1
 
 
-@kernel
+@shared_kernel
 def look_ahead(program: Program, state: State, s: int) -> None:
     """Note when the trace uses a storage next: infinity if never, else from the current call on."""
     now = state.run[0].current_call
@@ -38,7 +38,7 @@ def look_ahead(program: Program, state: State, s: int) -> None:
     state.run[0].next_use_ns = distance
 
 
-@kernel
+@shared_kernel
 def look_back(program: Program, state: State, s: int) -> None:
     """Note when the storage's counterpart of the step before was used next, seen from here.
 

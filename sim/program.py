@@ -17,7 +17,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 # Instruction codes of a Program: (code, operand).
-RUN_CALL, RETAIN, RELEASE_STORAGE, BEGIN_BACKWARD = 0, 1, 2, 3
+RUN_CALL, RETAIN, RELEASE_STORAGE, BEGIN_BACKWARD, KEEP_OUTPUT = range(5)
 
 INSTRUCTION_FIELDS = np.dtype([("code", "i4"), ("operand", "i4")], align=True)
 EDGE_FIELDS = np.dtype([("parent", "i4"), ("child", "i4")], align=True)

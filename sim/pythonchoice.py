@@ -58,11 +58,12 @@ class PythonScan:
         HeuristicError
             If the function fails or gives no number.
         """
-        refresh = compiled.walk_afresh() if self.counts else compiled.refresh()
-        refresh(program, state, s, self.heuristic.needs_bits)
         if self.counts:
+            row = state.storages[s]
+            row.ancestors_at = row.descendants_at = -1  # walk afresh
             state.run["evaluations"] += 1
             state.run["metadata_accesses"] += 1
+        compiled.refresh().function(program, state, s)
         try:
             with np.errstate(all="ignore"):
                 value = self.heuristic.function(state, s)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from . import classes, memory, neighborhood, pool
 from .events import NOTHING, log
-from .jit import kernel
+from .jit import kernel, shared_kernel
 from .opcodes import BANISH, BANISH_STORAGE, DEALLOCATE, EAGER, EVICT, PIN
 from .program import Program
 from .state import (
@@ -51,7 +51,7 @@ def pin(state: State, s: int) -> bool:
     return True
 
 
-@kernel
+@shared_kernel
 def occupy(program: Program, state: State, s: int) -> None:
     """Let a storage become resident and enter the pool."""
     run = state.run[0]
@@ -71,7 +71,7 @@ def occupy(program: Program, state: State, s: int) -> None:
     pool.enter(state, s)
 
 
-@kernel
+@shared_kernel
 def vacate(program: Program, state: State, s: int) -> None:
     """Let a storage be evicted: out of the pool, its tensors undefined, waiting anew."""
     run = state.run[0]
@@ -95,7 +95,7 @@ def vacate(program: Program, state: State, s: int) -> None:
     run.metadata_accesses = accesses
 
 
-@kernel
+@shared_kernel
 def _count_neighbor(program: Program, state: State, s: int, change: int, forgets: bool) -> None:
     """Count an evicted neighbor more or less; forget class costs that may have gone with it."""
     hold = state.holds[s]
@@ -114,7 +114,7 @@ def _count_at(state: State, neighbor: int, change: int, forgets: bool) -> None:
         state.storages[neighbor].class_ns = state.run[0].lost_ns
 
 
-@kernel
+@shared_kernel
 def evict(program: Program, state: State, s: int, action: int, cause_call: int) -> None:
     """Drop a storage and count it: for want of memory, or as the deallocation policy says."""
     run = state.run[0]
@@ -145,7 +145,7 @@ def obeys_banish(state: State, s: int) -> bool:
     return state.run[0].policy == BANISH or state.holds[s].is_irreplaceable != 0
 
 
-@kernel
+@shared_kernel
 def wait(program: Program, state: State, t: int) -> None:
     """Put a tensor that is not computed into the waiting sets of its parents' storages."""
     call = program.calls[program.tensors[t].call]
@@ -159,7 +159,7 @@ def wait(program: Program, state: State, t: int) -> None:
         flag += 1
 
 
-@kernel
+@shared_kernel
 def stop_waiting(program: Program, state: State, t: int, source: int) -> None:
     """Take a tensor out of the waiting set of one of its parents' storages."""
     call = program.calls[program.tensors[t].call]
@@ -171,7 +171,7 @@ def stop_waiting(program: Program, state: State, t: int, source: int) -> None:
         flag += 1
 
 
-@kernel
+@shared_kernel
 def try_banish(program: Program, state: State, s: int) -> None:
     """Banish a storage that the program does not hold and nothing waits for."""
     hold = state.holds[s]
@@ -192,7 +192,7 @@ def try_banish(program: Program, state: State, s: int) -> None:
                 log(state, PIN, child, state.storages[child].size_bytes, NOTHING)
 
 
-@kernel
+@shared_kernel
 def _cut_off(program: Program, state: State, s: int) -> None:
     """Ignore a storage's edges from now on; its class keeps its cost."""
     state.storages[s].residence = BANISHED

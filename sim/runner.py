@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import compiled
-from .compiled import Choice
+from .compiled import Addressed
 from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
 from .errors import HeuristicError
 from .opcodes import BANISH
@@ -51,7 +51,7 @@ class Chooser:
     an error that names the user's line.
     """
 
-    choice: Choice
+    choice: Addressed
     in_python: PythonChoose | None = None
     explain: PythonChoose | None = None
 
@@ -94,6 +94,7 @@ class Run:
         facts["policy"] = settings.policy
         facts["remat_limit_ns"] = _or_no_limit(settings.remat_limit_ns)
         facts["needs"], facts["upkeep"] = settings.needs, settings.upkeep
+        facts["refresh"] = compiled.refresh().address if settings.needs else 0
         facts["in_place"], facts["logs_events"] = settings.in_place, settings.logs_events
         facts["tracks_waiting"] = settings.policy == BANISH or has_irreplaceable(self.program)
         facts["pause_at_bytes"] = _or_no_limit(settings.pause_at_bytes)

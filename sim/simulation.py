@@ -178,7 +178,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
     if heuristic.source and not is_compiling():
         return Chooser(_asking(), scan)
     made = _compiled(heuristic, options.count_accesses)
-    if isinstance(made, compiled.Choice):
+    if isinstance(made, compiled.Addressed):
         return Chooser(made, None, scan)
     place = place_of(heuristic.function)
     if _is_partial(heuristic):
@@ -198,12 +198,12 @@ def _reason(error: Exception) -> str:
 
 
 @functools.cache
-def _asking() -> compiled.Choice:
+def _asking() -> compiled.Addressed:
     return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(heuristic: Heuristic, counts: bool) -> compiled.Choice | str:
+def _compiled(heuristic: Heuristic, counts: bool) -> compiled.Addressed | str:
     """Compile the `choose` of a heuristic, or load it; say why a user's cannot be compiled."""
     name = f"{heuristic.name}_{'counting' if counts else 'fast'}_{heuristic.source[:16]}"
     is_foreign = bool(heuristic.source)

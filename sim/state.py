@@ -47,17 +47,14 @@ RUN_FIELDS = np.dtype(
         ("remat_limit_ns", "i8"),
         ("policy", "i8"),  # opcodes.DEALLOCATIONS
         ("needs", "i8"),  # what the heuristic declares
-        (
-            "upkeep",
-            "i8",
-        ),  # sums and look-ups kept as bounds: needs, or 0 where all is walked afresh
+        ("upkeep", "i8"),  # sums and look-ups kept as bounds; 0 where all is walked afresh
+        ("refresh", "i8"),  # address of `choosing.refresh`, for a heuristic that needs something
         ("tracks_waiting", "i8"),  # banish's sets are kept
         ("logs_events", "i8"),
         ("in_place", "i8"),  # results may take over the bytes of operands
         ("pause_at_bytes", "i8"),  # stop when this much is in use
         # where the run is
         ("instruction", "i8"),
-        ("output", "i8"),  # outputs made and pinned so far
         ("depth", "i8"),  # frames in use
         ("created_tensors", "i8"),
         ("current_call", "i8"),  # the call issued last; the number of calls after the last one

@@ -142,7 +142,7 @@ class Script:
             return self.names.index(self.victims.pop(0)), 0.0
         if not self.scores:
             for s in pool:
-                compiled.refresh()(program, state, s, self.heuristic.needs_bits)
+                compiled.refresh().function(program, state, s)
                 self.scores[self.names[s]] = float(self.heuristic.function(state, s))
         return pool[-1], 0.0
 
