@@ -59,14 +59,15 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
     if callable(method):
         return _from_function(method)
     text = method.strip()
+    if registry.is_known(text):
+        return registry.build(text)
     if in_file := _FILE.match(text):
         return _from_file(Path(in_file["path"]), in_file["function"])
     if called := _CALL.match(text):
         return _from_call(called["name"], [a for a in split_list(called["arguments"]) if a])
-    if not registry.is_known(text):
-        for point in entry_points(group=ENTRY_POINTS):
-            if point.name == text:
-                return dataclasses.replace(_from_function(_loaded(point)), name=text)
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == text:
+            return dataclasses.replace(_from_function(_loaded(point)), name=text)
     return registry.build(text)
 
 

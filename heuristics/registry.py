@@ -167,6 +167,7 @@ def family(
     def declare(make: Callable[..., Score]) -> Callable[..., Score]:
         defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
 
+        @functools.lru_cache(maxsize=64)  # one function for one set of parameters: compiled once
         def build(**given: float) -> Heuristic:
             for key in given:
                 if key not in defaults:

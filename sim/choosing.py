@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from . import classes, neighborhood
 from .engine import ASK_PYTHON, NAN_SCORE
-from .jit import call_at, kernel, shared_kernel
+from .jit import call_at, kernel
 from .nextuse import look_ahead, look_back
-from .pool import HOLE
+from .pool import HOLE, tidy
 from .program import Program
 from .randomness import draw_below
 from .state import (
@@ -90,6 +90,7 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
         return _make_bounding_choose(score, needs)
 
     def choose(program: Program, state: State, call: int) -> int:
+        tidy(state)
         run, pool = state.run[0], state.pool
         lowest, victim = INFINITY, -1
         for i in range(run.pool_end):
@@ -110,7 +111,7 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
     return choose
 
 
-@shared_kernel
+@kernel
 def lowest_of(state: State, end: int) -> int:
     """Find the last of the lowest values of a scan; -1 if there is none."""
     pool, scores = state.pool, state.scores
@@ -127,9 +128,11 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
     looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
 
     def choose(program: Program, state: State, call: int) -> int:
+        tidy(state)
         run, pool, scores = state.run[0], state.pool, state.scores
         end = run.pool_end
         must_be_exact = has_classes and run.class_floor_ns < 0
+        lowest, place = INFINITY, -1
         for i in range(end):
             s = pool[i]
             if s == HOLE:
@@ -140,11 +143,13 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
                 look_ahead(program, state, s)
             if looks_back:
                 look_back(program, state, s)
-            scores[i] = score(state, s)
-            if scores[i] != scores[i]:
+            value = score(state, s)
+            scores[i] = value
+            if value <= lowest:
+                lowest, place = value, i
+            elif value != value:
                 return NAN_SCORE
         while True:
-            place = lowest_of(state, end)
             if scores[place] <= 0.0:
                 for i in range(end):  # the first that is exactly 0 ends the search
                     if scores[i] > 0.0 or pool[i] == HOLE:
@@ -163,6 +168,7 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
             if value != value:
                 return NAN_SCORE
             scores[place] = value
+            place = lowest_of(state, end)
 
     return choose
 
@@ -177,7 +183,8 @@ def make_plain_choose(score: Score, needs: int) -> Choose:
             s = state.pool[i]
             if s == HOLE:
                 continue
-            walk_afresh(program, state, s)
+            if needs:
+                walk_afresh(program, state, s)
             run.evaluations += 1
             run.metadata_accesses += 1
             value = score(state, s)
@@ -222,7 +229,8 @@ def make_sampling_choose(score: Score, needs: int, samples: bool, least: float) 
                     skip -= 1
                     continue
                 skip = draw_below(state, stride) if samples else 0
-                walk_afresh(program, state, s)
+                if needs:
+                    walk_afresh(program, state, s)
                 run.evaluations += 1
                 run.metadata_accesses += 1
                 value = score(state, s)

@@ -6,7 +6,6 @@ running cost. A storage that is evicted again gets a fresh node; worn-out nodes 
 
 from __future__ import annotations
 
-
 from .jit import kernel, shared_kernel
 from .program import Program
 from .state import BANISHED, EVICTED, State

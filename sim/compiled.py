@@ -8,14 +8,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import choosing, engine
-from .jit import address_of, entry, signature
+from .jit import Entry, entry, signature
 from .program import Program
 from .state import State
 
@@ -26,20 +24,12 @@ def _called_signature() -> Any:
 
 
 @functools.cache
-def run() -> Callable[[Program, State, Any], int]:
+def run() -> Entry:
     """Get the compiled engine."""
-    return entry(engine.run, signature("int64", Program, State, "int64"))
+    return entry(engine.run, _called_signature())
 
 
-@dataclass(frozen=True)
-class Addressed:
-    """A compiled function ``(program, state, number) -> number``, and what kernels call it by."""
-
-    function: Any
-    address: int
-
-
-def choose(function: choosing.Choose, name: str, *, cached: bool) -> Addressed:
+def choose(function: choosing.Choose, name: str, *, cached: bool) -> Entry:
     """Compile a `choose` that the engine can call by its address.
 
     The name tells it from others of the same factory: the linker knows functions by their names
@@ -48,23 +38,20 @@ def choose(function: choosing.Choose, name: str, *, cached: bool) -> Addressed:
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     function.__name__ = f"choose_{re.sub(r'[^A-Za-z0-9]', '_', name)}_{digest}"
     function.__qualname__ = function.__name__
-    made = entry(function, _called_signature(), cached=cached, called_by_python=False)
-    return Addressed(made, address_of(made))
+    return entry(function, _called_signature(), cached=cached, called_by_python=False)
 
 
 @functools.cache
-def refresh() -> Addressed:
+def refresh() -> Entry:
     """Get the compiled `choosing.refresh`."""
-    made = entry(choosing.refresh, _called_signature())
-    return Addressed(made, address_of(made))
+    return entry(choosing.refresh, _called_signature())
 
 
 @functools.cache
-def render() -> Callable[[Any, int, Any], int]:
+def render() -> Entry:
     """Get the compiled `render_decimals`."""
-    return entry(
-        render_decimals, signature("int64", np.dtype(np.int32), "int64", np.dtype(np.uint8))
-    )
+    numbers, text = np.dtype(np.int32), np.dtype(np.uint8)
+    return entry(render_decimals, signature("int64", numbers, "int64", text))
 
 
 def render_decimals(numbers: Any, count: int, text: Any) -> int:

@@ -145,5 +145,5 @@ def run_in_python(trial: Trial, scan: PythonScan) -> tuple[Any, ...]:
     )
     run = Run(work.program, settings)
     status = STATUSES[run.finish(Chooser(_asking(), scan))]
-    clock, peak = int(run.state.next_free[0]), int(run.state.memory["peak_bytes"][0])
+    clock, peak = int(run.state.next_free[0]), int(run.state.room["peak_bytes"])
     return status, clock, peak, run.fact("evictions"), run.evict_sha

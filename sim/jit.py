@@ -18,6 +18,7 @@ import sys
 import types as types_module
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakSet
@@ -211,7 +212,9 @@ def _entry(builder: Any, column: Any, which: int) -> Any:
 
     A table never changes: said to the optimizer, or it would load both again after each store.
     """
-    value = builder.load(builder.inttoptr(builder.add(column, _WORD(8 * which)), _WORD.as_pointer()))
+    value = builder.load(
+        builder.inttoptr(builder.add(column, _WORD(8 * which)), _WORD.as_pointer())
+    )
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
 
@@ -277,21 +280,28 @@ def signature(result: str, *arguments: Any) -> Any:
     return getattr(types, result)(*(_as_type(a) for a in arguments))
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A compiled entry point.
+
+    Attributes
+    ----------
+    function : callable
+        What Python calls, with the types of the signature: nothing is looked up or checked.
+    address : int
+        What kernels call it by: see `call_at`.
+    """
+
+    function: Any
+    address: int
+
+
 _in_python: list[Any] = []  # uncompiled, an address is an index into it
-
-
-def address_of(compiled: Any) -> int:
-    """Give the address by which compiled code calls an entry point: see `call_at`."""
-    if not is_compiling():
-        _in_python.append(compiled)
-        return len(_in_python) - 1
-    result = compiled.overloads[compiled.signatures[0]]
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 @intrinsic
 def _call_at(context: Any, address: Any, program: Any, state: Any, number: Any) -> Any:
-    """Call ``(program, state, number) -> int`` at an address; its exceptions go on to the caller."""
+    """Call ``(program, state, number) -> int`` at an address; exceptions go on to the caller."""
     arguments = (program, state, types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -327,8 +337,8 @@ def _as_type(argument: Any) -> Any:
 
 
 def entry(
-    function: F, function_signature: Any, *, cached: bool = True, called_by_python: bool = True
-) -> F:
+    function: Any, function_signature: Any, *, cached: bool = True, called_by_python: bool = True
+) -> Entry:
     """Compile an entry point for one signature, from the disk cache where it is there.
 
     Parameters
@@ -344,15 +354,18 @@ def entry(
         Whether Python calls it too, not only other kernels by its address.
     """
     if not is_compiling():
-        return function
+        _in_python.append(function)
+        return Entry(function, len(_in_python) - 1)
     _import_array_functions()
     function = getattr(function, "py_func", function)
     with _cache_directory() as is_usable, _no_garbage_collection():
         flags = {"cache": cached and is_usable, "boundscheck": not cached, **_FLAGS}
         if not called_by_python:
             flags |= _INNER_FLAGS
-        decorate = numba.njit(function_signature, **flags)
-        return decorate(function)  # type: ignore[no-any-return]
+        compiled = numba.njit(function_signature, **flags)(function)
+        made = compiled.overloads[compiled.signatures[0]]
+        address = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        return Entry(made.entry_point, int(address))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ An array with holes, so that entering and leaving cost O(1) and a scan reads for
 
 from __future__ import annotations
 
-from .jit import kernel
+from .jit import kernel, shared_kernel
 from .state import RESIDENT, REVIVED, State
 
 HOLE = -1
@@ -41,6 +41,14 @@ def leave(state: State, s: int) -> None:
 
 
 @kernel
+def tidy(state: State) -> None:
+    """Close the holes before a scan, if they are many: a scan stumbles over each."""
+    run = state.run[0]
+    if run.pool_end > run.pool_count + run.pool_count // 8 + 16:
+        _close_holes(state)
+
+
+@shared_kernel
 def _close_holes(state: State) -> None:
     run = state.run[0]
     end = 0

@@ -6,6 +6,7 @@ and the edges between storages. `lowering.py` makes one from a Trace; all runs s
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,20 +125,20 @@ class Program(Bundle):
         """Give the arrays by name."""
         return {name: getattr(self, name) for name in self.LAYOUT}
 
+    @cached_property
+    def has_irreplaceable(self) -> bool:
+        """Whether some call cannot be repeated."""
+        return bool((self.calls["is_recomputable"] == 0).any())
+
+    @cached_property
+    def base_compute_ns(self) -> int:
+        """The model's own compute, ns."""
+        return int(self.call_start_ns[-1])
+
 
 def n_storages(program: Program) -> int:
     """Count the storages of a program."""
     return len(program.storages) - 1
-
-
-def has_irreplaceable(program: Program) -> bool:
-    """Say whether some call cannot be repeated."""
-    return bool((program.calls["is_recomputable"] == 0).any())
-
-
-def base_compute_ns(program: Program) -> int:
-    """Add up the model's own compute, ns."""
-    return int(program.call_start_ns[-1])
 
 
 def freeze(array: Any, dtype: Any = None) -> Any:

@@ -6,8 +6,6 @@ Good enough to pick storages, not for statistics.
 
 from __future__ import annotations
 
-import numpy as np
-
 from .jit import kernel
 from .state import State
 
@@ -25,9 +23,9 @@ def draw_below(state: State, bound: int) -> int:
     return (high << 20 ^ low >> 5) % bound
 
 
-def seed_generator(state: State, seed: int) -> None:
-    """Start the generator; any integer is a seed."""
+def seeded(seed: int) -> int:
+    """Give the generator's first state for a seed, which may be any integer."""
     value = (seed * 2654435761 + 12345) % (MODULUS - 1) + 1
     for _ in range(4):
         value = value * MULTIPLIER % MODULUS
-    state.run.view(np.ndarray)["random"] = value
+    return value

@@ -132,7 +132,7 @@ def failure_message(trace: Trace, run: Run) -> str:
         frame = run.state.frames[run.fact("depth") - 1]
         call = program.calls[program.tensors[frame["tensor"]]["call"]]
         need = int(call["result_bytes"] + call["workspace_bytes"])
-        used = int(run.state.memory["used_bytes"][0])
+        used = int(run.state.room["used_bytes"])
         return (
             f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
             f"{used:,} are held and nothing is left to evict"

@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import compiled
-from .compiled import Addressed
 from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
 from .errors import HeuristicError
+from .jit import Entry
 from .opcodes import BANISH
-from .program import Program, base_compute_ns, has_irreplaceable
-from .randomness import seed_generator
-from .state import NO_LIMIT, State, allocate, reset
+from .program import Program
+from .randomness import seeded
+from .state import FACT, NO_LIMIT, State, allocate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Chooser:
     an error that names the user's line.
     """
 
-    choice: Addressed
+    choice: Entry
     in_python: PythonChoose | None = None
     explain: PythonChoose | None = None
 
@@ -64,7 +64,7 @@ def _borrow(program: Program, logs_events: bool) -> State:
     state = None if logs_events else _spare.pop(program, None)
     if state is None:
         return allocate(program, logs_events)
-    reset(program, state)
+    state.put_back()
     return state
 
 
@@ -82,7 +82,6 @@ class Run:
     def __init__(self, program: Program, settings: Settings) -> None:
         self.program = program
         self.state = _borrow(program, settings.logs_events)
-        self._facts = self.state.run.view(np.ndarray)[0]
         self.code = EMPTY_BUFFERS
         self._chunks: list[NDArray[Any]] = []
         self._sha = hashlib.sha256()
@@ -90,16 +89,19 @@ class Run:
         self._set_up(settings)
 
     def _set_up(self, settings: Settings) -> None:
-        facts, memory = self._facts, self.state.memory.view(np.ndarray)
-        facts["policy"] = settings.policy
-        facts["remat_limit_ns"] = _or_no_limit(settings.remat_limit_ns)
-        facts["needs"], facts["upkeep"] = settings.needs, settings.upkeep
-        facts["refresh"] = compiled.refresh().address if settings.needs else 0
-        facts["in_place"], facts["logs_events"] = settings.in_place, settings.logs_events
-        facts["tracks_waiting"] = settings.policy == BANISH or has_irreplaceable(self.program)
-        facts["pause_at_bytes"] = _or_no_limit(settings.pause_at_bytes)
-        memory["budget_bytes"] = _or_no_limit(settings.budget_bytes)
-        seed_generator(self.state, settings.seed)
+        self.state.asked[:] = (  # ASKED_FIELDS
+            _or_no_limit(settings.remat_limit_ns),
+            settings.policy,
+            settings.needs,
+            settings.upkeep,
+            compiled.refresh().address if settings.needs else 0,
+            settings.policy == BANISH or self.program.has_irreplaceable,
+            settings.logs_events,
+            settings.in_place,
+            _or_no_limit(settings.pause_at_bytes),
+            seeded(settings.seed),
+        )
+        self.state.room["budget_bytes"] = _or_no_limit(settings.budget_bytes)
 
     def close(self) -> None:
         """Hand the State on to the next run of the Program; it must not be read any more."""
@@ -113,7 +115,7 @@ class Run:
         HeuristicError
             If the heuristic fails or gives no number.
         """
-        engine = compiled.run()
+        engine = compiled.run().function
         while True:
             try:
                 self.code = engine(self.program, self.state, chooser.choice.address)
@@ -130,22 +132,23 @@ class Run:
                 assert chooser.in_python is not None
                 victim, score = chooser.in_python(self.program, self.state)
                 self.state.victims[0] = victim
-                self._facts["victims"], self._facts["score"] = 1, score
+                self.state.run[0].victims, self.state.run[0].score = 1, score
             elif self.code != EMPTY_BUFFERS:
                 return self.code
 
     def _empty_buffers(self) -> None:
-        count = int(self._facts["recorded"])
+        facts = self.state.facts
+        count = int(facts[FACT["recorded"]])
         if count:
             text = np.empty(12 * count, np.uint8)
-            end = compiled.render()(self.state.recorded, count, text)
-            self._sha.update(text[int(self._is_first) : end].tobytes())
+            end = compiled.render().function(self.state.recorded, count, text)
+            self._sha.update(text[int(self._is_first) : end])
             self._is_first = False
-            self._facts["recorded"] = 0
-        count = int(self._facts["events"])
+            facts[FACT["recorded"]] = 0
+        count = int(facts[FACT["events"]])
         if count:
             self._chunks.append(np.array(self.state.events[:count]))
-            self._facts["events"] = 0
+            facts[FACT["events"]] = 0
 
     @property
     def evict_sha(self) -> str:
@@ -154,7 +157,11 @@ class Run:
 
     def fact(self, name: str) -> int:
         """Read one of the run's accounts."""
-        return int(self._facts[name])
+        return int(self.state.facts[FACT[name]])
+
+    def facts(self) -> dict[str, int]:
+        """Read all of them at once."""
+        return dict(zip(FACT, self.state.facts.tolist(), strict=True))
 
     def events(self) -> NDArray[Any]:
         """Give the rows of the event log so far."""
@@ -171,5 +178,5 @@ def remat_limit_ns(program: Program, slowdown_limit: float | None) -> int | None
     """Give the most rematerialization that a slowdown limit allows, ns."""
     if slowdown_limit is None:
         return None
-    limit = (slowdown_limit - 1.0) * base_compute_ns(program)
+    limit = (slowdown_limit - 1.0) * program.base_compute_ns
     return None if limit >= NO_LIMIT else int(limit)

@@ -16,9 +16,8 @@ from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
-from .jit import inlineable, is_compiling
+from .jit import Entry, inlineable, is_compiling
 from .opcodes import DEALLOCATIONS, OK, OOM, STATUSES
-from .program import base_compute_ns
 from .pythonchoice import PythonScan
 from .result import LiveSet, RunResult, slowdown
 from .runner import Chooser, Run, Settings, remat_limit_ns
@@ -178,7 +177,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
     if heuristic.source and not is_compiling():
         return Chooser(_asking(), scan)
     made = _compiled(heuristic, options.count_accesses)
-    if isinstance(made, compiled.Addressed):
+    if isinstance(made, Entry):
         return Chooser(made, None, scan)
     place = place_of(heuristic.function)
     if _is_partial(heuristic):
@@ -198,12 +197,12 @@ def _reason(error: Exception) -> str:
 
 
 @functools.cache
-def _asking() -> compiled.Addressed:
+def _asking() -> Entry:
     return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(heuristic: Heuristic, counts: bool) -> compiled.Addressed | str:
+def _compiled(heuristic: Heuristic, counts: bool) -> Entry | str:
     """Compile the `choose` of a heuristic, or load it; say why a user's cannot be compiled."""
     name = f"{heuristic.name}_{'counting' if counts else 'fast'}_{heuristic.source[:16]}"
     is_foreign = bool(heuristic.source)
@@ -239,7 +238,8 @@ def _result(
     started: float,
 ) -> RunResult:
     is_ok = run.code == OK
-    model_ns, remat_ns = run.fact("model_ns"), run.fact("remat_ns")
+    facts = run.facts()
+    model_ns, remat_ns = facts["model_ns"], facts["remat_ns"]
     counts = options.count_accesses
     run_seconds = time.perf_counter() - started
     return RunResult(
@@ -262,16 +262,16 @@ def _result(
         search_ns=0,
         slowdown=slowdown(model_ns, remat_ns) if is_ok else None,
         clock=int(run.state.next_free[0]),
-        peak_bytes=int(run.state.memory["peak_bytes"][0]),
-        evictions=run.fact("evictions"),
-        pressure_evictions=run.fact("pressure_evictions"),
+        peak_bytes=int(run.state.room["peak_bytes"]),
+        evictions=facts["evictions"],
+        pressure_evictions=facts["pressure_evictions"],
         evict_sha=run.evict_sha,
-        rematerializations=run.fact("rematerializations"),
-        evaluations=run.fact("evaluations") if counts else None,
-        metadata_accesses=run.fact("metadata_accesses") if counts else None,
+        rematerializations=facts["rematerializations"],
+        evaluations=facts["evaluations"] if counts else None,
+        metadata_accesses=facts["metadata_accesses"] if counts else None,
         run_seconds=run_seconds,
-        base_compute_ns=base_compute_ns(work.program),
-        failed_at=None if is_ok else run.fact("instruction"),
+        base_compute_ns=work.program.base_compute_ns,
+        failed_at=None if is_ok else facts["instruction"],
         message="" if is_ok else report.failure_message(work.trace, run),
         events=report.event_columns(run) if options.event_log else None,
         storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
@@ -280,7 +280,7 @@ def _result(
 
 def _live_at_peak(work: Workload, settings: Settings, chooser: Chooser, run: Run) -> LiveSet:
     """Run again up to the moment of the peak, and look."""
-    peak = int(run.state.memory["peak_bytes"][0])
+    peak = int(run.state.room["peak_bytes"])
     again = Run(work.program, dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False))
     again.finish(chooser)
     live = report.live_set(work.trace, again)

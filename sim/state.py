@@ -41,18 +41,21 @@ NEEDS = {
 NEVER = np.iinfo(np.int64).min  # the last access of a storage that was never accessed
 NO_LIMIT = np.iinfo(np.int64).max
 
+ASKED_FIELDS = [
+    ("remat_limit_ns", "i8"),
+    ("policy", "i8"),  # opcodes.DEALLOCATIONS
+    ("needs", "i8"),  # what the heuristic declares
+    ("upkeep", "i8"),  # sums and look-ups kept as bounds; 0 where all is walked afresh
+    ("refresh", "i8"),  # address of `choosing.refresh`, for a heuristic that needs something
+    ("tracks_waiting", "i8"),  # banish's sets are kept
+    ("logs_events", "i8"),
+    ("in_place", "i8"),  # results may take over the bytes of operands
+    ("pause_at_bytes", "i8"),  # stop when this much is in use
+    ("random", "i8"),  # of the generator
+]
 RUN_FIELDS = np.dtype(
     [
-        # asked for
-        ("remat_limit_ns", "i8"),
-        ("policy", "i8"),  # opcodes.DEALLOCATIONS
-        ("needs", "i8"),  # what the heuristic declares
-        ("upkeep", "i8"),  # sums and look-ups kept as bounds; 0 where all is walked afresh
-        ("refresh", "i8"),  # address of `choosing.refresh`, for a heuristic that needs something
-        ("tracks_waiting", "i8"),  # banish's sets are kept
-        ("logs_events", "i8"),
-        ("in_place", "i8"),  # results may take over the bytes of operands
-        ("pause_at_bytes", "i8"),  # stop when this much is in use
+        *ASKED_FIELDS,
         # where the run is
         ("instruction", "i8"),
         ("depth", "i8"),  # frames in use
@@ -84,7 +87,6 @@ RUN_FIELDS = np.dtype(
         ("set_ns", "i8"),
         ("set_last_access", "i8"),
         ("next_use_ns", "f8"),
-        ("random", "i8"),
         # victims chosen, and the score of the first; buffers that Python empties
         ("victims", "i8"),
         ("score", "f8"),
@@ -93,6 +95,7 @@ RUN_FIELDS = np.dtype(
     ],
     align=True,
 )
+FACT = {name: place for place, name in enumerate(RUN_FIELDS.names or ())}
 MEMORY_FIELDS = np.dtype(
     [("used_bytes", "i8"), ("budget_bytes", "i8"), ("peak_bytes", "i8")], align=True
 )
@@ -169,6 +172,14 @@ EVENT_CAPACITY = 1 << 15
 class State(Bundle):
     """All mutable facts of one run.
 
+    Attributes
+    ----------
+    facts, asked : ndarray of int64
+        The row of ``run`` as Python reads it quickly, a field at `FACT` of its name; and of that
+        what is asked for, in the order of ``ASKED_FIELDS``.
+    room : void
+        The row of ``memory``.
+
     Notes
     -----
     ============== ======= ============================================================
@@ -232,9 +243,52 @@ class State(Bundle):
         "events": EVENT_FIELDS,
     }
 
+    def __init__(self, **arrays: Any) -> None:
+        super().__init__(**arrays)
+        self.facts = self.run.view(np.int64, np.ndarray)
+        self.asked = self.facts[: len(ASKED_FIELDS)]
+        self.room = self.memory.view(MEMORY_FIELDS, np.ndarray)[0]
 
-def _records(count: int, fields: np.dtype[Any]) -> Any:
-    return np.zeros(count, fields).view(np.recarray)
+    def remember(self, start: NDArray[np.uint8]) -> None:
+        """Take the bytes at the front, as they are now, for those of a run that has not begun."""
+        self._start, self._as_new = start, start.copy()
+
+    def put_back(self) -> None:
+        """Go back to where no run has begun."""
+        self._start[:] = self._as_new
+
+
+# What a new run finds put back; the rest is written before it is read.
+PUT_BACK = ("run", "memory", "next_free", "storages", "holds", "defined", "waiting", "mark")
+_ALIGNMENT = 64
+
+
+def _lengths(program: Program, logs_events: bool) -> dict[str, int]:
+    """Give the length of each array of a State."""
+    count, calls, tensors = len(program.storages) - 1, program.calls, program.tensors
+    waits = len(tensors) and int(
+        tensors["first_wait"][-1] + calls["end_source"][-1] - calls["first_source"][-1]
+    )
+    return {
+        "run": 1,
+        "memory": 1,
+        "next_free": 3,
+        "storages": count,
+        "holds": count,
+        "defined": len(tensors),
+        "waiting": waits,
+        "pool": 2 * count + 64,
+        "scores": 2 * count + 64,
+        "frames": len(calls) + 2,
+        "pending": len(program.parents) + 1,
+        "victims": count + 1,
+        "classes": 4 * count + 64,
+        "mark": count,
+        "up": count + 1,
+        "down": count + 1,
+        "recorded": RECORD_CAPACITY + count,
+        "events": EVENT_CAPACITY + 2 * count if logs_events else 1,
+    }
 
 
 def allocate(program: Program, logs_events: bool = False) -> State:
@@ -247,55 +301,27 @@ def allocate(program: Program, logs_events: bool = False) -> State:
     logs_events : bool
         Whether room for an event log is wanted.
     """
-    count = len(program.storages) - 1
-    calls = len(program.calls)
-    waits = len(program.tensors) and int(
-        program.tensors["first_wait"][-1]
-        + program.calls["end_source"][-1]
-        - program.calls["first_source"][-1]
-    )
-    state = State(
-        run=_records(1, RUN_FIELDS),
-        memory=_records(1, MEMORY_FIELDS),
-        next_free=np.ones(3, np.int64),
-        storages=_records(count, STORAGE_FIELDS),
-        holds=_records(count, HOLD_FIELDS),
-        defined=np.zeros(len(program.tensors), np.uint8),
-        waiting=np.zeros(waits, np.uint8),
-        pool=np.zeros(2 * count + 64, np.int32),
-        scores=np.zeros(2 * count + 64, np.float64),
-        frames=_records(calls + 2, FRAME_FIELDS),
-        pending=np.zeros(len(program.parents) + 1, np.int32),
-        victims=np.zeros(count + 1, np.int32),
-        classes=_records(4 * count + 64, CLASS_FIELDS),
-        mark=np.zeros(count, np.int64),
-        up=np.zeros(count + 1, np.int32),
-        down=np.zeros(count + 1, np.int32),
-        recorded=np.zeros(RECORD_CAPACITY + count, np.int32),
-        events=_records(EVENT_CAPACITY + 2 * count if logs_events else 1, EVENT_FIELDS),
-    )
-    reset(program, state)
-    return state
-
-
-def reset(program: Program, state: State) -> None:
-    """Put a State back to where no run has begun; what is not cleared is written before it is read.
-
-    Parameters
-    ----------
-    program : Program
-        What the State was allocated for.
-    state : State
-        Changed.
-    """
-    for array in (state.run, state.memory, state.storages, state.holds):
-        array.view(np.uint8).fill(0)
-    for array in (state.defined, state.waiting, state.mark):
-        array.fill(0)
+    lengths = _lengths(program, logs_events)
+    order = [*PUT_BACK, *(name for name in State.LAYOUT if name not in PUT_BACK)]
+    starts, end = {}, 0
+    for name in order:
+        starts[name] = end
+        size = lengths[name] * np.dtype(State.LAYOUT[name]).itemsize
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    room = np.zeros(end + _ALIGNMENT, np.uint8)
+    room = room[-room.ctypes.data % _ALIGNMENT :][:end]
+    arrays: dict[str, Any] = {}
+    for name, start in starts.items():
+        dtype = np.dtype(State.LAYOUT[name])
+        array = room[start : start + lengths[name] * dtype.itemsize].view(dtype)
+        arrays[name] = array.view(np.recarray) if dtype.names else array
+    state = State(**arrays)
     state.next_free.fill(1)
     storages = state.storages.view(np.ndarray)
     storages["size_bytes"] = program.storages["size_bytes"][:-1]
     storages["last_access"] = NEVER
     storages["pool_slot"] = -1
     state.holds.view(np.ndarray)["class_node"] = -1
-    state.run.view(np.ndarray)["looked_at_call"] = -1
+    state.facts[FACT["looked_at_call"]] = -1
+    state.remember(room[: starts[order[len(PUT_BACK)]]])
+    return state

@@ -69,4 +69,4 @@ def unlimited_peak_bytes(program: Program, mutation: str) -> int:
     """Run without a budget, under banish, and give the peak."""
     run = Run(program, Settings(in_place=mutation == "inplace"))
     run.finish(_no_choice())
-    return int(run.state.memory["peak_bytes"][0])
+    return int(run.state.room["peak_bytes"])
