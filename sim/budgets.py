@@ -117,6 +117,8 @@ def parse_budget(given: BudgetLike) -> Budget:
         return given
     if isinstance(given, str):
         return _budget_of(given, *_quantity(given))
+    if type(given) is int and 1 <= given <= MAX_BYTES:
+        return Budget("bytes", given)
     number: object = given  # numpy's numbers are welcome, too
     if isinstance(number, Real) and not isinstance(given, bool):
         if isinstance(number, Integral):

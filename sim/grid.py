@@ -75,9 +75,11 @@ class Cell:
             self.seed,
             [getattr(self.options, name) for name in OPTIONS],
         ]
-        heuristic, is_counting = self.method.heuristic, self.options.count_accesses
-        made_from = [asked, is_counting, heuristic.source, engine_digest()]
-        return CellKey(_digest(asked), _digest(made_from))
+        sources = [self.method.heuristic.source, engine_digest()]
+        made, counted = (
+            _digest([asked, counts, *sources]) for counts in (self.options.count_accesses, True)
+        )
+        return CellKey(_digest(asked), made, counted)
 
     @property
     def run(self) -> Run:

@@ -136,7 +136,8 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     chooser = _chooser(work, heuristic, options)
     run = Run(work.program, settings)
     run.finish(chooser)
-    result = _result(work, heuristic, budget, options, run, started)
+    run_seconds = time.perf_counter() - started
+    result = _result(work, heuristic, budget, options, run, run_seconds)
     if options.live_sets:
         result = dataclasses.replace(
             result,
@@ -235,13 +236,12 @@ def _result(
     budget: Budget,
     options: Options,
     run: Run,
-    started: float,
+    run_seconds: float,
 ) -> RunResult:
     is_ok = run.code == OK
     facts = run.facts()
     model_ns, remat_ns = facts["model_ns"], facts["remat_ns"]
     counts = options.count_accesses
-    run_seconds = time.perf_counter() - started
     return RunResult(
         trace=work.trace.name,
         trace_digest=work.trace.digest,

@@ -43,10 +43,17 @@ class CellKey(NamedTuple):
         Digest of what was asked: trace, method, budget, options, seed. One row for each.
     content : str
         Digest of that and of the sources that answered: a row with another one is out of date.
+    counted : str
+        The digest of a row that has the counts of accesses too, which does as well.
     """
 
     identity: str
     content: str
+    counted: str = ""
+
+    def fits(self, content: str | None) -> bool:
+        """Say whether a row that was made from this content answers what is asked."""
+        return content is not None and content in (self.content, self.counted)
 
 
 def column_type(column: str) -> str:
@@ -108,7 +115,7 @@ class Store:
                 [(key.identity,) for key in keys],
             )
             contents = dict(self._connection.execute("SELECT identity, content FROM runs"))
-        return {key for key in keys if contents.get(key.identity) == key.content}
+        return {key for key in keys if key.fits(contents.get(key.identity))}
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Give the rows of each trace digest the name that the trace has now."""
@@ -125,7 +132,7 @@ class Store:
         values = [_storable(row[column]) for column in COLUMNS]
         with self._reporting(), self._transaction():
             self._connection.execute(
-                "DELETE FROM runs WHERE identity = ? AND content <> ?", (key.identity, key.content)
+                "DELETE FROM runs WHERE identity = ? AND content NOT IN (?, ?)", key
             )
             self._connection.execute(
                 f"INSERT OR IGNORE INTO runs (position, identity, content, {columns}) "

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -39,7 +40,8 @@ def executor(workers: int) -> Iterator[Executor]:
         yield _InlineExecutor()
         return
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, _context(), initializer=_start_worker)
+    with _interrupts_held():
+        pool = _Pool(workers, _context(), initializer=_start_worker)
     try:
         yield pool
     except BaseException:
@@ -91,7 +93,28 @@ def _context() -> Any:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rematsim.simulation"])
+    forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let a Ctrl-C wait; processes started meanwhile are deaf to it: it is for this one alone."""
+    if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+        yield
+        return
+    resource_tracker.ensure_running()  # first: it would let Ctrl-C through again
+    waiting: list[int] = []
+    # The mask is what a new process inherits; the handler is for signals that other threads get.
+    handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _show_note(message: Warning | str, *_: Any) -> None:
@@ -111,6 +134,15 @@ def _start_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool of processes, each of which is either not begun or known, and so can be ended."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit, and start a process if one is needed, without being interrupted midway."""
+        with _interrupts_held():
+            return super().submit(fn, *args, **kwargs)
 
 
 class _InlineExecutor(Executor):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import signal
 import sys
 import warnings
 from importlib import import_module
@@ -76,7 +77,13 @@ def group() -> None:
 
 def run() -> NoReturn:
     """Run the command line and leave the process with its exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(main(sys.argv[1:]))
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    """End in order when asked to: what was begun is told, workers are stopped."""
+    raise SystemExit(128 + number)
 
 
 def main(arguments: list[str]) -> int:

@@ -219,6 +219,27 @@ def test_interrupted_sweep_ends_with_130_and_says_how_to_go_on(folder: Path) -> 
     assert count_rows(folder / "t.sqlite") == 28
 
 
+def test_interrupt_while_the_workers_start_shows_no_traceback_of_theirs(folder: Path) -> None:
+    """They are deaf to Ctrl-C from their first moment, not only once they work."""
+    with started(sweep_arguments(folder)) as process:
+        assert wait_until(lambda: len(processes_of(process.pid)) > 1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 130 and "Traceback" not in told
+        assert wait_until(lambda: not processes_of(process.pid), 30)
+
+
+def test_terminated_sweep_says_what_is_kept_and_leaves_no_worker(folder: Path) -> None:
+    """A batch system ends jobs with SIGTERM: only the parent gets it."""
+    with started(sweep_arguments(folder)) as process:
+        assert wait_until(lambda: count_rows(folder / "t.sqlite") > 0)
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGTERM
+        assert "run the same command again to go on" in told and "Traceback" not in told
+        assert wait_until(lambda: not processes_of(process.pid), 30)
+
+
 def test_worker_killed_by_the_system_is_an_error_and_the_sweep_goes_on_later(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

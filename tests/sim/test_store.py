@@ -78,6 +78,19 @@ def test_first_row_of_a_cell_stays_and_an_out_of_date_one_is_replaced(tmp_path: 
     assert positions(tmp_path / "t.sqlite") == [(1, "newer"), (2, "other")]
 
 
+def test_row_with_counts_answers_for_one_without_and_is_not_replaced(tmp_path: Path) -> None:
+    """The other way round the counts are missing, and the cell is run again."""
+    plain, counting = CellKey("cell", "plain", "counted"), CellKey("cell", "counted", "counted")
+    with Store(tmp_path / "t.sqlite") as store:
+        store.plan([plain])
+        store.add(plain, row("plain"))
+        assert store.plan([counting]) == set()
+        store.add(counting, row("counted"))
+        assert store.plan([plain]) == {plain}
+        store.add(plain, row("plain"))
+    assert positions(tmp_path / "t.sqlite") == [(1, "counted")]
+
+
 def test_two_processes_worth_of_stores_may_share_a_file(tmp_path: Path) -> None:
     """Places are given out in transactions, so they never clash."""
     with Store(tmp_path / "t.sqlite") as one, Store(tmp_path / "t.sqlite") as two:
