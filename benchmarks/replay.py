@@ -28,7 +28,8 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+
+from showing import Row, say, table
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference"
 REPEATS = 5
@@ -39,7 +40,6 @@ FIGURES = (
 IN_ZIP = {"densenet121": "tv_densenet121", "unrolled_gan": "unroll_gan"}
 GROWTH = {"h_DTR": 100_000, "h_DTR_eq": 1_000_000, "h_LRU": 1_000_000}
 LOGGED_CALLS = 100_000  # more would not fit a small machine's memory with all events
-Row = dict[str, Any]
 
 
 def run_child(part: str, *arguments: str, environment: dict[str, str] | None = None) -> Row:
@@ -333,35 +333,6 @@ def measure_growth(given: argparse.Namespace) -> Row:
             calls *= 10
     table("a chain under 4 sqrt(calls) units", rows)
     return {"rows": rows}
-
-
-# What is shown.
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-def table(title: str, rows: Sequence[Row]) -> None:
-    """Print rows under their keys."""
-    cells = [list(rows[0]), *([_text(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    say(f"\n{title}")
-    for line in cells:
-        words = [
-            f"{w:<{n}}" if i == 0 else f"{w:>{n}}"
-            for i, (w, n) in enumerate(zip(line, widths, strict=True))
-        ]
-        say("  ".join(words))
-    say("")
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], Row]] = {

@@ -130,8 +130,7 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
     def choose(program: Program, state: State, call: int) -> int:
         tidy(state)
         run, pool, scores = state.run[0], state.pool, state.scores
-        end = run.pool_end
-        must_be_exact = has_classes and run.class_floor_ns < 0
+        end, must_be_exact = run.pool_end, has_classes and run.class_floor_ns < 0
         lowest, place = INFINITY, -1
         for i in range(end):
             s = pool[i]

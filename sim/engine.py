@@ -48,7 +48,6 @@ CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
 ASK_PYTHON, NAN_SCORE = -1, -2
 
 
-@kernel
 def run(program: Program, state: State, choose: int) -> int:
     """Run from where the State is to the end of the program, or to a reason to stop."""
     here = state.run[0]

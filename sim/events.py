@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from .jit import shared_kernel
 from .opcodes import EVICT
+from .program import Program
 from .state import State
 
 NOTHING = -1
+COMMA, ZERO = 44, 48  # ASCII
 
 
 @shared_kernel
@@ -35,3 +37,22 @@ def log_result(state: State, action: int, call: int, tensor: int, where: tuple[i
     log(state, action, where[0], where[1], NOTHING)
     row = state.events[state.run[0].events - 1]
     row.call, row.tensor = call, tensor
+
+
+def render(program: Program, state: State, _: int) -> int:
+    """Write the tensors in ``recorded`` in decimal into ``text``, a comma before each."""
+    text, end = state.text, 0
+    for i in range(state.run[0].recorded):
+        text[end] = COMMA
+        end += 1
+        value = state.recorded[i]
+        digits = 1
+        bound = 10
+        while value >= bound:
+            digits += 1
+            bound *= 10
+        for place in range(digits - 1, -1, -1):
+            text[end + place] = ZERO + value % 10
+            value //= 10
+        end += digits
+    return end

@@ -140,9 +140,8 @@ class Run:
         facts = self.state.facts
         count = int(facts[FACT["recorded"]])
         if count:
-            text = np.empty(12 * count, np.uint8)
-            end = compiled.render().function(self.state.recorded, count, text)
-            self._sha.update(text[int(self._is_first) : end])
+            end = compiled.render().function(self.program, self.state, 0)
+            self._sha.update(self.state.text[int(self._is_first) : end].data)
             self._is_first = False
             facts[FACT["recorded"]] = 0
         count = int(facts[FACT["events"]])

@@ -199,6 +199,7 @@ class State(Bundle):
     mark           int64   by storage: the last walk that saw it
     up, down       int32   a walk each way: its storages from the front, its frontier from the back
     recorded       int32   root tensors evicted since Python last looked
+    text           uint8   the same in decimal, once they are rendered
     events         record  `EVENT_FIELDS`, likewise
     ============== ======= ============================================================
     """
@@ -220,6 +221,7 @@ class State(Bundle):
     up: NDArray[np.int32]
     down: NDArray[np.int32]
     recorded: NDArray[np.int32]
+    text: NDArray[np.uint8]
     events: Any
 
     LAYOUT: ClassVar[dict[str, Any]] = {
@@ -240,6 +242,7 @@ class State(Bundle):
         "up": np.int32,
         "down": np.int32,
         "recorded": np.int32,
+        "text": np.uint8,
         "events": EVENT_FIELDS,
     }
 
@@ -287,6 +290,7 @@ def _lengths(program: Program, logs_events: bool) -> dict[str, int]:
         "up": count + 1,
         "down": count + 1,
         "recorded": RECORD_CAPACITY + count,
+        "text": 12 * (RECORD_CAPACITY + count),
         "events": EVENT_CAPACITY + 2 * count if logs_events else 1,
     }
 

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 # From the bottom to the top; a module may import from its own layer and from those before it.
 # The longest matching prefix decides, so that a module can stand apart from its package.
 LAYERS = {
-    "foundation": "errors opcodes files texts budgets jit traces.cache",
+    "foundation": "errors opcodes files texts budgets jit compiler traces.cache",
     "traces": "traces",
     "engine": "program state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload requirements result report",
@@ -92,14 +94,19 @@ def test_imports_inside_the_package_are_relative(sources: list[Any]) -> None:
     assert not faults, faults
 
 
-def test_only_jit_imports_numba(sources: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("library", "user"),
+    [("numba", {"rematsim.compiler"}), ("llvmlite", {"rematsim.compiler", "rematsim.jit"})],
+)
+def test_only_the_compiler_imports_numba(sources: list[Any], library: str, user: set[str]) -> None:
+    """Machine code from the disk needs only what links it."""
     users = {
         source.name
         for source in sources
         for _, name in imported(source)
-        if name.split(".")[0] in ("numba", "llvmlite")
+        if name.split(".")[0] == library
     }
-    assert users == {"rematsim.jit"}
+    assert users == user
 
 
 def test_analysis_simulates_nothing(sources: list[Any]) -> None:
