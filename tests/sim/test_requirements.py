@@ -60,15 +60,16 @@ def test_no_run_ends_ok_below_the_lowest_budget(seed: int, deallocation: str) ->
         assert result.status == "oom"
 
 
-def test_a_chain_runs_at_its_lowest_budget() -> None:
+@pytest.mark.parametrize("units", [3, 12, 24])
+@pytest.mark.parametrize("deallocation", ["eager", "banish"])
+def test_a_chain_runs_at_its_lowest_budget(units: int, deallocation: str) -> None:
     """The bound is met where nothing else is held: it is no more than is needed."""
-    trace = chain(12)
+    trace = chain(units)
     lowest = requirements(compile_trace(trace)).lowest_budget_bytes
-    results = [
-        rematsim.simulate(trace, "h_DTR_eq", lowest + more, slowdown_limit=None).status
-        for more in range(4)
-    ]
-    assert "ok" in results
+    result = rematsim.simulate(
+        trace, "h_DTR_eq", lowest, deallocation=deallocation, slowdown_limit=None
+    )
+    assert (result.status, result.peak_bytes) == ("ok", lowest)
 
 
 def test_bounds_agree_with_the_corpus() -> None:
