@@ -204,7 +204,7 @@ def measure_cold(given: argparse.Namespace) -> Row:
     found = []
     for part, what in (("one_run", "a replay"), ("compile", "all built-in heuristics")):
         with tempfile.TemporaryDirectory() as folder:
-            caches = {"REMATSIM_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
+            caches = {"REMATSIM_CACHE_DIR": folder}
             cold = run_child(part, environment=caches)["wall_seconds"]
             warm = [run_child(part, environment=caches) for _ in range(given.repeats)]
         found.append(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import HeuristicError, InputError
-from ..texts import split_list
+from ..texts import shown_number, split_list
 from . import registry
 from .registry import ENTRY_POINTS, Heuristic, place_of
 
@@ -91,7 +91,7 @@ def ignore_small(inner: Heuristic, fraction: float = SMALL) -> Heuristic:
     if not 0 < fraction <= 1:
         raise InputError(f"ignore_small: fraction ({fraction:g}): it is above 0 and at most 1")
     return dataclasses.replace(
-        inner, name=f"ignore_small({inner.name},{fraction:g})", least_size=fraction
+        inner, name=f"ignore_small({inner.name},{shown_number(fraction)})", least_size=fraction
     )
 
 
@@ -165,7 +165,7 @@ def _place(error: BaseException, path: Path) -> str:
 def _from_function(function: Callable[..., Any]) -> Heuristic:
     declared = getattr(function, "heuristic", None)
     if isinstance(declared, Heuristic):
-        return dataclasses.replace(declared, source=declared.source or _digest(function))
+        return declared
     try:
         count = len(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -175,19 +175,4 @@ def _from_function(function: Callable[..., Any]) -> Heuristic:
             f"{place_of(function)}: a heuristic takes (state, s), not {count} values"
         )
     name = getattr(function, "__name__", type(function).__name__)
-    return Heuristic(
-        name, function, summary=inspect.getdoc(function) or "", source=_digest(function)
-    )
-
-
-def _digest(function: Callable[..., Any]) -> str:
-    if (getattr(function, "__module__", "") or "").startswith("rematsim."):
-        return ""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return "unknown"
-    try:
-        content = inspect.getsource(inspect.getmodule(function) or function).encode()
-    except (OSError, TypeError):
-        content = code.co_code + repr(code.co_consts).encode()
-    return hashlib.sha256(content).hexdigest()
+    return Heuristic(name, function, summary=inspect.getdoc(function) or "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import importlib
 import inspect
 import pkgutil
@@ -18,9 +19,12 @@ from typing import Any
 from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
 from ..state import NEEDS
+from ..texts import shown_number
 
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
+
+PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Heuristic:
     least_size : float
         Storages below this part of the mean size are passed over.
     source : str
-        Digest of the file of a user's heuristic, empty for those of the package.
+        Digest of the file where a user's function stands, empty for those of the package.
     """
 
     name: str
@@ -72,10 +76,29 @@ class Heuristic:
     least_size: float = 0.0
     source: str = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        """Note where the function comes from."""
+        if not self.source:
+            object.__setattr__(self, "source", _source_digest(self.function))
+
     @property
     def needs_bits(self) -> int:
         """What it needs, as the bits that kernels know."""
         return sum(NEEDS[need] for need in self.needs)
+
+
+def _source_digest(function: Any) -> str:
+    """Digest the sources of a user's function; nothing for one of the package."""
+    if (getattr(function, "__module__", "") or "").startswith(f"{PACKAGE}."):
+        return ""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return "unknown"
+    try:
+        content = inspect.getsource(inspect.getmodule(function) or function).encode()
+    except (OSError, TypeError):
+        content = code.co_code + repr(code.co_consts).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 def place_of(function: Any) -> str:
@@ -167,14 +190,16 @@ def family(
     def declare(make: Callable[..., Score]) -> Callable[..., Score]:
         defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
 
-        @functools.lru_cache(maxsize=64)  # one function for one set of parameters: compiled once
+        @functools.lru_cache(maxsize=64)  # one function for a set of parameters is compiled once
         def build(**given: float) -> Heuristic:
             for key in given:
                 if key not in defaults:
                     known = ", ".join(defaults)
                     raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
             values = {**defaults, **given}
-            shown = ",".join(f"{k}={v:g}" for k, v in values.items() if v != defaults[k])
+            shown = ",".join(
+                f"{k}={shown_number(v)}" for k, v in values.items() if v != defaults[k]
+            )
             return Heuristic(
                 f"{name}({shown})" if shown else name,
                 inlineable(make(**values)),

@@ -221,8 +221,10 @@ def make_sampling_choose(score: Score, needs: int, samples: bool, least: float) 
             skip = draw_below(state, stride) if samples else 0
             for i in range(run.pool_end):
                 s = state.pool[i]
+                if s == HOLE:
+                    continue
                 size = state.storages[s].size_bytes
-                if s == HOLE or (least > 0 and not is_second and (size < floor or size == 0)):
+                if least > 0 and not is_second and (size < floor or size == 0):
                     continue
                 if skip > 0:
                     skip -= 1

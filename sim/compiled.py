@@ -38,9 +38,9 @@ def render() -> Entry:
 def choose(function: choosing.Choose, name: str, *, cached: bool) -> Entry:
     """Get a `choose`: (program, state, call) to the number of victims.
 
-    The name tells it from others of the same factory.
+    The name tells it from others of the same factory: it says all that the function is made of.
     """
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    function.__name__ = f"choose_{re.sub(r'[^A-Za-z0-9]', '_', name)}_{digest}"
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    function.__name__ = f"choose_{re.sub(r'[^A-Za-z0-9]', '_', name)[:40]}_{digest}"
     function.__qualname__ = function.__name__
     return entry(function, BUNDLES, cached=cached)

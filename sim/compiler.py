@@ -11,10 +11,12 @@ import gc
 import importlib
 import operator
 import sys
+import threading
 import types as types_module
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numba
 import numpy as np
@@ -47,7 +49,7 @@ _FLAGS: dict[str, Any] = {
     "_nrt": False,
 }
 _kept: list[Any] = []  # what numba has made lives as long as this process
-_registered: set[Callable[..., Any]] = set()
+_registered: WeakSet[Callable[..., Any]] = WeakSet()
 
 
 class Compiled(NamedTuple):
@@ -63,9 +65,11 @@ def compile_entry(
 ) -> Compiled:
     """Compile ``(program, state, number) -> number`` with all that it calls."""
     _import_array_functions()
-    for inner, is_foreign in inlined.items():
+    for inner, is_foreign in list(inlined.items()):
         if inner not in _registered:
-            register_jitable(boundscheck=is_foreign)(inner)
+            # Copied in whole: functions made by one factory have one name, which the linker takes
+            # for one function.
+            register_jitable(boundscheck=is_foreign, forceinline=True)(inner)
             _registered.add(inner)
     signature = types.int64(*(bundle_type(b) for b in bundles), types.int64)  # type: ignore[arg-type]
     with _no_garbage_collection():
@@ -81,10 +85,12 @@ def compile_entry(
 def _import_array_functions() -> None:
     """Spare numba the import of all of scipy.linalg, which it wants only to see that it is there.
 
-    numba's own linear algebra looks the functions up when it calls them, and finds them then.
+    numba's own linear algebra looks the functions up when it calls them, and finds them then. Other
+    threads would see what stands in for the modules meanwhile, so there must be none.
     """
     names = ("scipy.linalg", "scipy.linalg.cython_blas")
-    if any(name in sys.modules for name in (*names, "numba.np.arraymath")):
+    is_late = any(name in sys.modules for name in (*names, "numba.np.arraymath"))
+    if is_late or threading.active_count() > 1:
         return
     for name in names:
         sys.modules[name] = types_module.ModuleType(name)

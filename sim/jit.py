@@ -8,16 +8,17 @@ only when something has to be compiled: machine code from the disk needs none of
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,8 +31,15 @@ NOT_IN_DIGEST = {
     *("audit", "audit_ledger", "audit_scores", "conformance", "errors", "files", "grid"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }
+# What changes the machine code that numba makes.
+_SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",
+             "SLP_VECTORIZE", "DEBUGINFO", "LLVM_REFPRUNE_PASS")  # fmt: skip
+_lock = threading.RLock()  # compiling and linking are for one thread at a time
 # Functions that kernels inline, and whether they are from outside the package.
-inlined: dict[Callable[..., Any], bool] = {}
+inlined: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()
+
+
+INDEX_RULE = "an index counts from 0, and there is nothing beyond the end"
 
 
 def is_compiling() -> bool:
@@ -75,7 +83,8 @@ def inlineable(function: F, *, is_foreign: bool = False) -> F:
 
     One from outside the package is checked for array bounds.
     """
-    inlined.setdefault(function, is_foreign)
+    with _lock:
+        inlined.setdefault(function, is_foreign)
     return function
 
 
@@ -102,6 +111,10 @@ class Bundle:
             setattr(self, name, array)
             self._table[2 * i : 2 * i + 2] = array.ctypes.data, len(array)
         self.address: int = self._table.ctypes.data
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or sent: the copy would have the addresses of this one's arrays."""
+        raise TypeError(f"a {type(self).__name__} cannot be pickled or copied")
 
 
 @dataclass(frozen=True)
@@ -164,17 +177,18 @@ def entry(
         _in_python.append(function)
         return Entry(function, len(_in_python) - 1)
     key = f"kernel-{_platform()}-{engine_digest()}-{function.__module__}.{function.__qualname__}"
-    address = _stored(key) if cached else None
-    if address is None:
-        made = _compiler().compile_entry(function, bundles, checks_bounds=not cached)
-        address = made.address
-        if cached:
-            _store(key, made.symbol, made.machine_code)
+    with _lock:
+        address = _stored(key) if cached else None
+        if address is None:
+            made = _compiler().compile_entry(function, bundles, checks_bounds=not cached)
+            address = made.address
+            if cached:
+                _store(key, made.symbol, made.machine_code)
     return Entry(_callable_at(address), address)
 
 
 def _compiler() -> Any:
-    from . import compiler  # takes half a second
+    from . import compiler  # numba takes a second
 
     return compiler
 
@@ -186,16 +200,14 @@ def _callable_at(address: int) -> Callable[[Bundle, Bundle, int], int]:
     def call(program: Bundle, state: Bundle, number: int) -> int:
         answer, error = _WORD(), ctypes.c_void_p()
         if native(answer, error, program.address, state.address, number):
-            raise HeuristicError(
-                "a heuristic fails when compiled, and does not in Python: is an index too large?"
-            )
+            raise HeuristicError(f"it fails when compiled, and not in Python; {INDEX_RULE}")
         return answer.value
 
     return call
 
 
 def _stored(key: str) -> int | None:
-    """Load machine code from the cache; give its address."""
+    """Load machine code from the cache; give its address, None if it cannot be used."""
     from .traces.cache import cache_get
 
     found = cache_get(key)
@@ -205,9 +217,12 @@ def _stored(key: str) -> int | None:
 
     code: Any = found["machine_code"]
     engine = _loader()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code.tobytes()))
+    try:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code.tobytes()))
+    except RuntimeError:  # another version's
+        return None
     engine.finalize_object()
-    return int(engine.get_function_address(found["symbol"]))
+    return int(engine.get_function_address(found["symbol"])) or None
 
 
 def _store(key: str, symbol: str, machine_code: bytes) -> None:
@@ -221,9 +236,8 @@ def _loader() -> Any:
     """Make what links machine code into this process and keeps it there."""
     import llvmlite.binding as llvm
 
-    with contextlib.suppress(RuntimeError):  # newer versions do it themselves, and say so
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine()
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
@@ -234,7 +248,7 @@ def _platform() -> str:
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features().flatten()
-    settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
+    settings = [os.environ.get(f"NUMBA_{name}") for name in _SETTINGS]
     facts = [version("numba"), version("llvmlite"), llvm.get_host_cpu_name(), features, settings]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 

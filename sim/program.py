@@ -126,6 +126,11 @@ class Program(Bundle):
         return {name: getattr(self, name) for name in self.LAYOUT}
 
     @cached_property
+    def n_storages(self) -> int:
+        """Storages; the table has one row more."""
+        return len(self.storages) - 1
+
+    @cached_property
     def has_irreplaceable(self) -> bool:
         """Whether some call cannot be repeated."""
         return bool((self.calls["is_recomputable"] == 0).any())
@@ -134,11 +139,6 @@ class Program(Bundle):
     def base_compute_ns(self) -> int:
         """The model's own compute, ns."""
         return int(self.call_start_ns[-1])
-
-
-def n_storages(program: Program) -> int:
-    """Count the storages of a program."""
-    return len(program.storages) - 1
 
 
 def freeze(array: Any, dtype: Any = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .opcodes import CONSTANT, OOM, PHASES
-from .program import BEGIN_BACKWARD, RUN_CALL, Program, n_storages
+from .program import BEGIN_BACKWARD, RUN_CALL, Program
 from .result import CATEGORIES, LiveSet
 from .runner import Run
 from .state import EVICTED, PINNED, RESIDENT, REVIVED
@@ -50,7 +50,7 @@ def _result_name(trace: Trace, call: int, place: int) -> str:
 
 def categories(program: Program) -> Any:
     """Give each storage's category, as an index into ``CATEGORIES``."""
-    count = n_storages(program)
+    count = program.n_storages
     root = program.storages["root"][:-1]
     maker = program.tensors["call"][root]
     marks = np.flatnonzero(program.instructions["code"] == BEGIN_BACKWARD)

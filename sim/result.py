@@ -108,7 +108,7 @@ class RunResult:
     base_compute_ns : int
         The model's own compute, all of it.
     failed_at : int or None
-        Instruction at which a run that is not ok ended.
+        Instruction of the Program at which a run that is not ok ended.
     message : str
         One line about a run that is not ok.
     events, storages : dict of arrays or None

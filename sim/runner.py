@@ -16,7 +16,7 @@ import numpy as np
 from . import compiled
 from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
 from .errors import HeuristicError
-from .jit import Entry
+from .jit import INDEX_RULE, Entry
 from .opcodes import BANISH
 from .program import Program
 from .randomness import seeded
@@ -48,12 +48,13 @@ class Chooser:
     """How victims are found: a compiled `choose`, or Python where that one asks.
 
     ``explain`` makes the same choice in Python after the compiled one has failed, and so raises
-    an error that names the user's line.
+    an error that names the user's line; where it does not, ``place`` names the function.
     """
 
     choice: Entry
     in_python: PythonChoose | None = None
     explain: PythonChoose | None = None
+    place: str = ""
 
 
 _spare: WeakKeyDictionary[Program, State] = WeakKeyDictionary()
@@ -119,15 +120,18 @@ class Run:
         while True:
             try:
                 self.code = engine(self.program, self.state, chooser.choice.address)
-            except Exception:
+            except HeuristicError as error:
                 if chooser.explain is not None:
                     chooser.explain(self.program, self.state)
-                raise
+                raise HeuristicError(f"{chooser.place}: {error}") from None
             self._empty_buffers()
             if self.code == NOT_A_NUMBER:
                 assert chooser.explain is not None
                 chooser.explain(self.program, self.state)
-                raise HeuristicError("a score was not a number when compiled, but is one in Python")
+                raise HeuristicError(
+                    f"{chooser.place}: a score is no number when compiled, and one in Python; "
+                    + INDEX_RULE
+                )
             if self.code == CHOOSE:
                 assert chooser.in_python is not None
                 victim, score = chooser.in_python(self.program, self.state)

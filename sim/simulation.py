@@ -27,7 +27,14 @@ from .traces.trace import Trace
 from .workload import Workload, workload
 
 UPKEEP = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES
-TELLING = ("Untyped global", "Cannot determine", "Unknown attribute", "Unsupported", "Invalid use")
+TELLING = (
+    "No implementation",
+    "Untyped global",
+    "Cannot determine",
+    "Unknown attribute",
+    "Unsupported",
+    "Invalid use",
+)
 DEFAULT_HEURISTIC = "h_DTR_eq"
 
 
@@ -178,9 +185,9 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
     if heuristic.source and not is_compiling():
         return Chooser(_asking(), scan)
     made = _compiled(heuristic, options.count_accesses)
-    if isinstance(made, Entry):
-        return Chooser(made, None, scan)
     place = place_of(heuristic.function)
+    if isinstance(made, Entry):
+        return Chooser(made, None, scan, place)
     if _is_partial(heuristic):
         raise HeuristicError(f"{place}: {heuristic.name} needs a function that compiles: {made}")
     warnings.warn(
@@ -205,8 +212,10 @@ def _asking() -> Entry:
 @functools.lru_cache(maxsize=256)
 def _compiled(heuristic: Heuristic, counts: bool) -> Entry | str:
     """Compile the `choose` of a heuristic, or load it; say why a user's cannot be compiled."""
-    name = f"{heuristic.name}_{'counting' if counts else 'fast'}_{heuristic.source[:16]}"
     is_foreign = bool(heuristic.source)
+    facts = {f.name: getattr(heuristic, f.name) for f in dataclasses.fields(heuristic)}
+    facts["function"] = getattr(heuristic.function, "__qualname__", "")
+    name = f"{heuristic.name} {counts} {facts}"
     try:
         return compiled.choose(_made(heuristic, counts), name, cached=not is_foreign)
     except Exception as error:  # compilers fail in many ways

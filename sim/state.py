@@ -1,8 +1,8 @@
 """The State: all mutable facts of one run, as arrays that kernels write and scores read.
 
 `allocate` makes one for a Program; `runner.py` sets it up and empties its buffers, kernels do the
-rest. Scores read it through the terms
-in ``heuristics/terms.py`` and see only what has happened so far.
+rest. Scores read it through the terms in ``heuristics/terms.py`` and see only what has happened so
+far.
 """
 
 from __future__ import annotations
@@ -199,8 +199,8 @@ class State(Bundle):
     mark           int64   by storage: the last walk that saw it
     up, down       int32   a walk each way: its storages from the front, its frontier from the back
     recorded       int32   root tensors evicted since Python last looked
-    text           uint8   the same in decimal, once they are rendered
     events         record  `EVENT_FIELDS`, likewise
+    text           uint8   what is recorded, in decimal, once it is rendered
     ============== ======= ============================================================
     """
 
@@ -253,11 +253,11 @@ class State(Bundle):
         self.room = self.memory.view(MEMORY_FIELDS, np.ndarray)[0]
 
     def remember(self, start: NDArray[np.uint8]) -> None:
-        """Take the bytes at the front, as they are now, for those of a run that has not begun."""
+        """Keep a copy of the bytes of ``PUT_BACK``, from which each later run starts."""
         self._start, self._as_new = start, start.copy()
 
     def put_back(self) -> None:
-        """Go back to where no run has begun."""
+        """Forget the last run."""
         self._start[:] = self._as_new
 
 

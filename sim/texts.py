@@ -1,4 +1,4 @@
-"""Taking apart what users write: the rules that more than one reader of it shares."""
+"""Texts that users write, and numbers in what they read: rules that several modules share."""
 
 from __future__ import annotations
 
@@ -19,3 +19,15 @@ def split_list(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts]
+
+
+def shown_number(value: float) -> str:
+    """Write a number as shortly as tells it from every other.
+
+    Examples
+    --------
+    >>> shown_number(2.0), shown_number(0.01), shown_number(2.0000001)
+    ('2', '0.01', '2.0000001')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

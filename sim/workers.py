@@ -99,22 +99,26 @@ def _context() -> Any:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let a Ctrl-C wait; processes started meanwhile are deaf to it: it is for this one alone."""
+    """Let signals wait; processes started meanwhile are deaf to Ctrl-C, which is for this one."""
     if threading.current_thread() is not threading.main_thread() or os.name != "posix":
         yield
         return
     resource_tracker.ensure_running()  # first: it would let Ctrl-C through again
     waiting: list[int] = []
-    # The mask is what a new process inherits; the handler is for signals that other threads get.
-    handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    # The mask is what a new process inherits; handlers are for signals that other threads get.
+    handlers = {
+        number: signal.signal(number, lambda number, _: waiting.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         if waiting:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(waiting[0])
 
 
 def _show_note(message: Warning | str, *_: Any) -> None:

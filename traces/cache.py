@@ -1,7 +1,9 @@
-"""A bounded cache on disk of things made from traces: arrays, texts and lists of texts by a key.
+"""A bounded cache on disk of what takes long to make: arrays, texts and lists of texts by a key.
 
 Whatever goes wrong with it (no folder, no room, a broken file) means that nothing is cached, never
 an error. It knows nothing of what it stores, and loading runs no code: there is no pickle in it.
+But machine code is among what it keeps, and its user runs that (``jit.py``): the folder should be
+the user's own.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ def cache_get(key: str) -> dict[str, Value] | None:
         data = path.read_bytes()
         entry = _unpack(data, key)
         if time.time() - path.stat().st_mtime > TOUCH_SECONDS:
-            os.utime(path)
+            with contextlib.suppress(OSError):  # a folder that is only read
+                os.utime(path)
     except _FAILURES:
         return None
     return entry

@@ -41,7 +41,7 @@ COLUMN_MEANINGS = {
     "metadata_accesses": "scores and edges that it visits; with --count-accesses",
     "run_seconds": "seconds that the replay took on this machine",
     "base_compute_ns": "the model's own compute in all",
-    "failed_at": "instruction at which the run failed; empty if ok",
+    "failed_at": "instruction of the lowered program at which the run ended; empty if ok",
     "message": "why it failed, in words; empty if ok",
 }
 

@@ -75,6 +75,10 @@ def group() -> None:
     """
 
 
+class Terminated(BaseException):
+    """Asked to end, by that signal; no `SystemExit`, which a user's code may raise as well."""
+
+
 def run() -> NoReturn:
     """Run the command line and leave the process with its exit code."""
     signal.signal(signal.SIGTERM, _terminate)
@@ -83,7 +87,7 @@ def run() -> NoReturn:
 
 def _terminate(number: int, frame: object) -> NoReturn:
     """End in order when asked to: what was begun is told, workers are stopped."""
-    raise SystemExit(128 + number)
+    raise Terminated(number)
 
 
 def main(arguments: list[str]) -> int:
@@ -125,6 +129,9 @@ def _end(error: BaseException, is_debugging: bool) -> int:
     if isinstance(error, click.ClickException):
         error.show()
         return error.exit_code
+    if isinstance(error, Terminated):
+        _tell("terminated")
+        return 128 + int(error.args[0])
     if isinstance(error, click.Abort | KeyboardInterrupt):
         _tell("interrupted")
         return INTERRUPTED

@@ -229,13 +229,14 @@ def test_interrupt_while_the_workers_start_shows_no_traceback_of_theirs(folder: 
         assert wait_until(lambda: not processes_of(process.pid), 30)
 
 
-def test_terminated_sweep_says_what_is_kept_and_leaves_no_worker(folder: Path) -> None:
-    """A batch system ends jobs with SIGTERM: only the parent gets it."""
-    with started(sweep_arguments(folder)) as process:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_terminated_sweep_says_what_is_kept_and_leaves_no_worker(folder: Path, jobs: int) -> None:
+    """A batch system ends jobs with SIGTERM: only the parent gets it, in a user's code maybe."""
+    with started(sweep_arguments(folder, jobs=jobs)) as process:
         assert wait_until(lambda: count_rows(folder / "t.sqlite") > 0)
         process.terminate()
         _, told = process.communicate(timeout=60)
-        assert process.returncode == 128 + signal.SIGTERM
+        assert process.returncode == 128 + signal.SIGTERM, told
         assert "run the same command again to go on" in told and "Traceback" not in told
         assert wait_until(lambda: not processes_of(process.pid), 30)
 
