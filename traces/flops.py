@@ -38,8 +38,8 @@ WRITES_ONLY = _set(
 )
 GATHERS = _set("embedding index index_select gather take take_along_dim")
 TRANSCENDENTALS = _set("""exp exp2 expm1 log log1p log2 sin cos tan tanh sigmoid gelu silu pow
-    softplus erf gelu_backward silu_backward mish elu selu _softmax _log_softmax logsumexp native_dropout
-    bernoulli_ normal_ uniform_ randn rand _thnn_fused_lstm_cell hardswish""")
+    softplus erf gelu_backward silu_backward mish elu selu _softmax _log_softmax logsumexp
+    native_dropout bernoulli_ normal_ uniform_ randn rand _thnn_fused_lstm_cell hardswish""")
 # Passes over the operands beyond the first: statistics first, values then.
 TWO_PASSES = _set("""native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_with_update
     _native_batch_norm_legit native_batch_norm_backward cudnn_batch_norm_backward
