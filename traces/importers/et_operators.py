@@ -2,7 +2,7 @@
 
 Operators contain operators, and a call must be counted once. Where the inner ones do an operator's
 work, they stand for it; where they only make storages that it fills itself (``addmm`` around
-``empty``), it stands for them. ``versions.py`` says which storages they work on.
+``empty``), it stands for them. ``et_storages.py`` says which storages they work on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER, TAG_COLLECTIVE
 from .et_nodes import Node, Tensor
-from .schemas import (
+from .et_schemas import (
     FACTORIES,
     FILLERS,
     RESHAPERS,
