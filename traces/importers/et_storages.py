@@ -194,8 +194,8 @@ class _Follower:
             if not tensor.storage:
                 continue
             storage = self._live.get(tensor.storage)
-            if storage is None:
-                storage = self._begin(tensor, BEFORE)
+            if storage is None or _is_foreign(tensor, storage):
+                storage = self._begin(tensor, BEFORE, here)
             value = storage.values.get(tensor.tensor, storage.root)
             if storage.born == BEFORE and value is storage.root:
                 storage.size_bytes = max(storage.size_bytes, tensor.end_bytes)
@@ -227,14 +227,14 @@ class _Follower:
                     results.append((_value(made, tensor, here), -own[tensor.storage] - 2))
             else:
                 own[tensor.storage] = len(results)
-                results.append((self._begin(tensor, here).root, -1))
+                results.append((self._begin(tensor, here, here).root, -1))
         return results
 
-    def _begin(self, tensor: Tensor, born: int) -> Storage:
+    def _begin(self, tensor: Tensor, born: int, here: int) -> Storage:
         """Begin a storage; one that had its id before is gone by now."""
         before = self._live.get(tensor.storage)
         if before is not None:
-            before.ended = born
+            before.ended = here
         storage = Storage(
             len(self.storages), tensor.end_bytes, tensor.device, tensor.kind, born, max(born, 0)
         )
@@ -242,6 +242,17 @@ class _Follower:
         self._live[tensor.storage] = storage
         self.storages.append(storage)
         return storage
+
+
+def _is_foreign(tensor: Tensor, storage: Storage) -> bool:
+    """Say whether an operand cannot be in the storage that last had its storage's id.
+
+    Numbers that Python hands to an operator are tensors of one element whose ids were others'.
+    """
+    if tensor.device != storage.device:
+        return True
+    is_number = tensor.kind.endswith("[]") and tensor.tensor not in storage.values
+    return is_number and tensor.end_bytes != storage.size_bytes
 
 
 def _value(storage: Storage, tensor: Tensor, here: int) -> Value:
