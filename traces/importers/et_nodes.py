@@ -14,6 +14,8 @@ import msgspec
 from ...errors import TraceError
 from ..wording import reason, show
 
+MAX_COUNT = 2**53  # of ids, elements and bytes
+MAX_DIMENSIONS = 64
 MAX_LIST_DEPTH = 8  # of lists of tensors in lists; real ones have 2
 
 # C++ names of element types, as the observer writes them.
@@ -37,6 +39,12 @@ DTYPES = {
 }
 
 
+# Without a schema, but what they are given matters.
+ACCUMULATE = "torch::autograd::AccumulateGrad"
+KERNELS = ("nccl:", "gloo:", "mpi:", "triton")
+ON_TENSORS = (ACCUMULATE, *KERNELS)
+
+
 class Tensor(NamedTuple):
     """A tensor as a node names it; ids are those of addresses, and used again.
 
@@ -49,10 +57,11 @@ class Tensor(NamedTuple):
     end_bytes : int
         How far into its storage it reaches, bytes.
     device : str
-    kind : str
-        Element type and shape, ``float32[64,3]``, or empty.
     argument : int
         Position of the argument or result that it is, or is in a list of.
+    written_type : str
+        Type of the argument or result, as the trace writes it.
+    shape : list or None
     """
 
     tensor: int
@@ -60,8 +69,18 @@ class Tensor(NamedTuple):
     nbytes: int
     end_bytes: int
     device: str
-    kind: str
     argument: int
+    written_type: str
+    shape: Any
+
+    @property
+    def kind(self) -> str:
+        """Element type and shape, ``float32[64,3]``, or nothing."""
+        inner = str(self.written_type).partition("Tensor(")[2].partition(")")[0]
+        element = DTYPES.get(inner, "")
+        if not element or self.shape.__class__ is not list or len(self.shape) > MAX_DIMENSIONS:
+            return ""
+        return f"{element}[{','.join(map(str, self.shape))}]"
 
 
 class Node(NamedTuple):
@@ -112,11 +131,14 @@ class _Raw(msgspec.Struct):
     output_shapes: list[Any] = []
     output_types: list[Any] = []
     attrs: list[_Attribute] = []
+    kernel_backend: str = ""
 
 
+_NOTHING = _Io()
 _DECODER = msgspec.json.Decoder(list[_Raw])
 _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
-_COUNTS = ("rf_id", "seq_id", "scope", "tid", "fw_tid")
+_COUNTS = frozenset(["rf_id", "seq_id", "scope", "tid", "fw_tid"])
+_TEXTS = frozenset(["op_schema", "kernel_backend"])
 
 
 def decode(blocks: Iterable[bytes], where: str) -> Iterator[Node]:
@@ -142,41 +164,36 @@ def decode(blocks: Iterable[bytes], where: str) -> Iterator[Node]:
 def _node(raw: _Raw, where: str) -> Node:
     """Put a node of either layout into the one form."""
     inputs, outputs = raw.inputs, raw.outputs
-    if isinstance(inputs, list):
+    if inputs.__class__ is list:
         inputs = _Io(inputs, raw.input_shapes, raw.input_types)
-    if isinstance(outputs, list):
+    if outputs.__class__ is list:
         outputs = _Io(outputs, raw.output_shapes, raw.output_types)
+    for attribute in raw.attrs:
+        name, value = attribute.name, attribute.value
+        if name in _TEXTS if value.__class__ is str else name in _COUNTS:
+            if value.__class__ is not str and not isinstance(value, int):
+                raise TraceError(f"node {raw.id}: attribute {name} {show(value)} is no integer", where)
+            setattr(raw, name, value)
+        elif name in _TEXTS or name in _COUNTS:
+            raise TraceError(f"node {raw.id}: attribute {name} is {show(value)}", where)
     parent = raw.ctrl_deps if raw.parent is None else raw.parent
-    found = {attribute.name: attribute.value for attribute in raw.attrs}
-    rf_id, seq_id, scope, tid, fw_tid = (
-        getattr(raw, name) if name not in found else _count(found[name], name, raw.id, where)
-        for name in _COUNTS
-    )
-    schema, kernel = found.get("op_schema", raw.op_schema), found.get("kernel_backend", "")
-    if not isinstance(schema, str) or not isinstance(kernel, str):
-        raise TraceError(f"node {raw.id}: op_schema {show(schema)} is no string", where)
+    if not raw.op_schema and not raw.kernel_backend and not raw.name.startswith(ON_TENSORS):
+        inputs = outputs = _NOTHING
     return Node(
         raw.id,
         parent or 0,
         raw.name,
-        schema,
-        tid,
-        fw_tid,
-        rf_id,
-        seq_id,
-        scope,
-        _tensors(inputs, raw.id, where),
-        _tensors(outputs, raw.id, where),
-        kernel,
-        inputs.values,
+        raw.op_schema,
+        raw.tid,
+        raw.fw_tid,
+        raw.rf_id,
+        raw.seq_id,
+        raw.scope,
+        _tensors(inputs, raw.id, where),  # type: ignore[arg-type]
+        _tensors(outputs, raw.id, where),  # type: ignore[arg-type]
+        raw.kernel_backend,
+        inputs.values,  # type: ignore[union-attr]
     )
-
-
-def _count(value: Any, name: str, node: int, where: str) -> int:
-    """Give an attribute that is an integer."""
-    if not isinstance(value, int):
-        raise TraceError(f"node {node}: attribute {name} {show(value)} is no integer", where)
-    return value
 
 
 def _tensors(io: _Io, node: int, where: str) -> list[Tensor]:
@@ -186,12 +203,15 @@ def _tensors(io: _Io, node: int, where: str) -> list[Tensor]:
     for position, value in enumerate(io.values):
         if value.__class__ is not list:
             continue
+        kind = types[position] if position < len(types) else ""
+        is_tensor = len(value) == 6 and value[5].__class__ is str
+        if not is_tensor and (kind.__class__ is not str or "Tensor" not in kind):
+            continue
         shape = shapes[position] if position < len(shapes) else None
         stride = strides[position] if position < len(strides) else None
-        kind = types[position] if position < len(types) else ""
-        if len(value) == 6 and value[5].__class__ is str:
+        if is_tensor:
             found.append(_tensor(value, shape, stride, kind, position))
-        elif kind.__class__ is str and "Tensor" in kind:
+        else:
             _flatten((value, shape, stride), kind, position, found, 0)
     if None in found:
         raise TraceError(f"node {node}: a tensor has ids or sizes that are no counts", where)
@@ -218,31 +238,21 @@ def _tensor(value: list[Any], shape: Any, stride: Any, kind: str, position: int)
     """Read a tensor; None if it is none."""
     tensor, storage, offset, numel, itemsize, device = value
     for count in (tensor, storage, offset, numel, itemsize):
-        if count.__class__ is not int or not 0 <= count < 2**62:
+        if count.__class__ is not int or not 0 <= count <= MAX_COUNT:
             return None
-    end = (offset + numel) * itemsize
+    end = offset + numel
     if stride and numel and shape.__class__ is list and len(stride) == len(shape):
-        try:
-            last = sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
-        except TypeError:
-            last = -1
-        end = end if last < 0 else (offset + last + 1) * itemsize
+        end = _end(offset, shape, stride, end)
     return Tensor(
-        tensor, storage, numel * itemsize, end, device, _kind(kind, shape), position
+        tensor, storage, numel * itemsize, end * itemsize, device, position, kind, shape
     )
 
 
-_ELEMENTS: dict[str, str] = {}
-
-
-def _kind(kind: str, shape: Any) -> str:
-    """Write element type and shape as the trace does."""
-    element = _ELEMENTS.get(kind)
-    if element is None:
-        inner = str(kind).partition("Tensor(")[2].partition(")")[0]
-        element = DTYPES.get(inner, "")
-        if len(_ELEMENTS) < 1024:
-            _ELEMENTS[kind] = element
-    if not element or shape.__class__ is not list:
-        return ""
-    return f"{element}[{','.join(map(str, shape))}]" if len(shape) <= 32 else ""
+def _end(offset: int, shape: list[Any], stride: list[Any], dense: int) -> int:
+    """Give how far a tensor reaches, in elements; as if it were dense where strides are none."""
+    last = offset
+    for size, step in zip(shape, stride, strict=True):
+        if size.__class__ is not int or step.__class__ is not int or size < 1 or step < 0:
+            return dense
+        last += (size - 1) * step
+    return min(last, MAX_COUNT) + 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER, TAG_COLLECTIVE
-from .et_nodes import Node, Tensor
+from .et_nodes import ACCUMULATE, KERNELS, Node, Tensor
 from .et_schemas import (
     FACTORIES,
     FILLERS,
@@ -23,11 +23,9 @@ from .et_schemas import (
 )
 
 MAX_DEPTH = 300  # of nodes in nodes; what is deeper counts as if it stood alone
-ACCUMULATE = "torch::autograd::AccumulateGrad"
 ENGINE = "autograd::engine::evaluate_function"
 OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
 ZERO_GRADIENTS = "Optimizer.zero_grad#"
-KERNELS = ("nccl:", "gloo:", "mpi:", "triton")
 
 
 class Operator(NamedTuple):

@@ -251,7 +251,7 @@ def _is_foreign(tensor: Tensor, storage: Storage) -> bool:
     """
     if tensor.device != storage.device:
         return True
-    is_number = tensor.kind.endswith("[]") and tensor.tensor not in storage.values
+    is_number = tensor.shape == [] and tensor.tensor not in storage.values
     return is_number and tensor.end_bytes != storage.size_bytes
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from ...errors import InputError
 from ...opcodes import PHASE_BACKWARD
 from ..builder import TraceBuilder
-from ..bulk import collection_paused
 from ..trace import MAX_VALUE, Trace
 from .et_storages import BEFORE, END, Lives, Step, Value
 
@@ -42,10 +41,9 @@ def to_trace(
         A size or a time is larger than a trace may hold.
     """
     writer = _Writer(lives, builder)
-    with collection_paused():
-        for place, step in enumerate(lives.steps):
-            writer.write(place, step, times_ns[place], workspaces[place])
-        return builder.build()
+    for place, step in enumerate(lives.steps):
+        writer.write(place, step, times_ns[place], workspaces[place])
+    return builder.build()
 
 
 class _Writer:

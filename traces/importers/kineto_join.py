@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .et_operators import Run
-from .et_storages import END, UNDATED, Lives, Step, Storage
+from .et_storages import END, Lives, Step
 from .kineto import Profile
 from .kineto_match import NONE, match
 
@@ -169,14 +169,13 @@ class _Memory:
         begun = np.maximum.accumulate(started) if len(started) else started
         self._after = (np.searchsorted(begun, when, side="right") - 1).tolist()
         self._is_late = (when > span.end_ns.max(initial=NONE)).tolist()
-        self._held: dict[int, Storage | None] = {}
         self._counts: Counter[str] = Counter()
         self.workspaces = [0] * len(lives.steps)
 
     @property
     def taken(self) -> dict[str, int]:
         """What was used."""
-        return _nonzero({k: self._counts[k] for k in ("allocations", "frees")})
+        return _nonzero({what: self._counts[what] for what in ("allocations", "frees")})
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -185,65 +184,64 @@ class _Memory:
         return {what: count for what, count in self._counts.items() if what not in used}
 
     def replay(self) -> None:
-        """Take the events in order, those of a step together."""
+        """Find the allocations of the storages that each step makes, and with them the frees."""
+        ends = self._ends()
         by_step: dict[int, list[int]] = {}
-        for event, step in enumerate(self._in_step):
-            if self._bytes[event] > 0 and step != NONE:
+        for event in ends:
+            step = self._in_step[event]
+            if step == NONE:
+                self._counts["allocations outside of all calls"] += 1
+            elif ends[event] != step or not self._is_inside(event):
                 by_step.setdefault(step, []).append(event)
-        owners: dict[int, Storage] = {}
-        for step, events in by_step.items():
-            owners |= self._assign(self._steps[step], events)
-        for event, size in enumerate(self._bytes):
-            if size > 0:
-                self._allocate(event, owners.get(event))
-            elif size < 0:
-                self._free(event)
+        for place, step in enumerate(self._steps):
+            self._assign(step, by_step.get(place, []), ends)
         self._measure_workspaces()
 
-    def _assign(self, step: Step, events: list[int]) -> dict[int, Storage]:
-        """Say which allocation of a step is which storage: same size first, then the next larger."""
-        owners: dict[int, Storage] = {}
+    def _ends(self) -> dict[int, int]:
+        """Give for each allocation the step after which it is freed, or END."""
+        ends: dict[int, int] = {}
+        held: dict[int, int] = {}
+        self._freed_in: dict[int, int] = {}
+        for event, size in enumerate(self._bytes):
+            address = self._address[event]
+            if size > 0:
+                held[address] = event
+                ends[event] = END
+            elif size < 0 and (allocated := held.pop(address, NONE)) != NONE:
+                if not self._is_late[event]:
+                    ends[allocated] = self._after[event]
+                    self._freed_in[allocated] = self._in_step[event]
+            elif size < 0:
+                self._counts["frees of what was allocated before the profile"] += 1
+        return ends
+
+    def _is_inside(self, event: int) -> bool:
+        """Say whether an allocation is freed by the step that made it."""
+        return self._freed_in.get(event, NONE) == self._in_step[event]
+
+    def _assign(self, step: Step, events: list[int], ends: dict[int, int]) -> None:
+        """Say which allocation is which storage: the size decides, then when it was freed."""
         left = [s for s in step.births() if s.size_bytes and s.device == self._device]
-        for is_close in (_is_same, _is_rounded, _is_larger):
+        left.sort(key=lambda storage: storage.last_use)
+        for fits in (_is_same, _is_rounded, _is_larger):
             remaining = []
             for storage in left:
-                fitting = (
+                fitting = [
                     event
                     for event in events
-                    if event not in owners and is_close(self._bytes[event], storage.size_bytes)
-                )
-                event = min(fitting, key=lambda event: self._bytes[event], default=None)
-                if event is None:
+                    if ends[event] >= storage.last_use
+                    and fits(self._bytes[event], storage.size_bytes)
+                ]
+                if not fitting:
                     remaining.append(storage)
-                else:
-                    owners[event] = storage
+                    continue
+                event = min(fitting, key=lambda event: (self._bytes[event], ends[event]))
+                events.remove(event)
+                storage.freed = ends[event]
+                self._counts["allocations"] += 1
+                self._counts["frees"] += storage.freed != END
             left = remaining
-        self._counts["storages without an allocation event"] += len(left)
-        return owners
-
-    def _allocate(self, event: int, owner: Storage | None) -> None:
-        """Note what is at an address now."""
-        self._held[self._address[event]] = owner
-        if owner is not None:
-            owner.freed = END
-            self._counts["allocations"] += 1
-        elif self._in_step[event] == NONE:
-            self._counts["allocations outside of all calls"] += 1
-
-    def _free(self, event: int) -> None:
-        """Date the storage at an address."""
-        address = self._address[event]
-        if address not in self._held:
-            self._counts["frees of what was allocated before the profile"] += 1
-            return
-        owner = self._held.pop(address)
-        if owner is None or self._is_late[event]:
-            return
-        self._counts["frees"] += 1
-        owner.freed = max(self._after[event], owner.born)
-        if owner.freed < owner.last_use:
-            self._counts["frees before the last use, put off"] += 1
-            owner.freed = owner.last_use
+        self._counts["storages without an allocation that fits"] += len(left)
 
     def _measure_workspaces(self) -> None:
         """Measure what a step needed beyond what it left: the highest sum of its own events."""
