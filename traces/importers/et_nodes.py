@@ -196,6 +196,17 @@ def _node(raw: _Raw, where: str) -> Node:
     )
 
 
+def tensors_of(values: list[Any], shapes: list[Any], types: list[Any]) -> list[Tensor]:
+    """Find the tensors among the values of inputs or outputs.
+
+    Raises
+    ------
+    ValueError
+        One of them has ids or sizes that are no counts.
+    """
+    return _tensors(_Io(values, shapes, types), 0, "")
+
+
 def _tensors(io: _Io, node: int, where: str) -> list[Tensor]:
     """Find the tensors among values, also in lists."""
     found: list[Tensor] = []
