@@ -149,8 +149,8 @@ def estimate_ns(steps: Iterable[Step], device: str | None) -> list[int]:
     def kind_of(text: str) -> TensorKind | None:
         if text not in kinds:
             try:
-                kinds[text] = TensorKind.parse(text)
-                kinds[text].nbytes()  # type: ignore[union-attr]
+                kind = TensorKind.parse(text)
+                kinds[text] = kind if kind.nbytes() <= MAX_VALUE else None
             except InputError:
                 kinds[text] = None
         return kinds[text]
