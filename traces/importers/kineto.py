@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Container
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,6 +21,10 @@ from ..wording import reason
 from .json_stream import ElementStream
 from .reader import Imported, Request
 
+if TYPE_CHECKING:
+    from ..contents import Content
+    from ..curves import Curve
+
 FORMAT = "Kineto trace"
 
 OPERATORS = frozenset(["cpu_op", "operator"])
@@ -29,6 +33,7 @@ DEVICE_WORK = frozenset(
     ["kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "gpu_user_annotation_kernel"]
 )
 MEMORY = "[memory]"
+CPU = 0  # the type of device of memory events
 MAX_TIME_US = 9e15  # in ns, more do not fit into 64 bits
 MAX_COUNT = 2**62
 MAX_NAMES = 1 << 16  # of threads, and of operators that are wanted
@@ -268,3 +273,53 @@ def _device(rest: dict[str, Any]) -> str:
     if isinstance(properties, list) and properties and isinstance(properties[0], dict):
         return str(properties[0].get("name", ""))
     return ""
+
+
+def read_curve(content: Content, device: str | None) -> Curve:
+    """Read the memory curve of one device.
+
+    Parameters
+    ----------
+    content : Content
+    device : str or None
+        As in ``load_curve``.
+
+    Returns
+    -------
+    Curve
+        Relative where the events have no totals (builds of 2021).
+
+    Raises
+    ------
+    TraceError
+        It is cut off, or has no memory events.
+    """
+    from ..curves import Curve, choose_device
+
+    profile = read_profile(content.open(), content.where, frozenset())
+    events = profile.memory.arrays()
+    kinds, numbers = events["device_type"], events["device"]
+    sizes: dict[str, int] = {}
+    for kind, number in set(zip(kinds.tolist(), numbers.tolist(), strict=True)):
+        mine = (kinds == kind) & (numbers == number) & (events["bytes"] > 0)
+        name = _device_name(kind, number)
+        sizes[name] = sizes.get(name, 0) + int(events["bytes"][mine].astype(float).sum())
+    chosen = choose_device(dict(sorted(sizes.items())), device, content.where)
+    names = [_device_name(*pair) for pair in zip(kinds.tolist(), numbers.tolist(), strict=True)]
+    rows = np.flatnonzero(np.array(names) == chosen)
+    rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+    time = events["start_ns"][rows] - events["start_ns"][rows[0]]
+    totals, reserved = events["allocated"][rows], events["reserved"][rows]
+    if (totals < 0).any() or not totals.any():
+        sums = np.cumsum(events["bytes"][rows])
+        totals = sums - min(int(sums.min()), 0)
+        return Curve(content.name, content.where, FORMAT, chosen, time, totals, None, True)
+    has_reserved = bool((reserved > 0).all())
+    return Curve(
+        content.name, content.where, FORMAT, chosen, time, totals, reserved if has_reserved else None
+    )
+
+
+def _device_name(kind: int, number: int) -> str:
+    """Name a device as PyTorch does: type 0 is the CPU, others are accelerators."""
+    return "cpu" if kind == CPU else f"cuda:{max(number, 0)}"
