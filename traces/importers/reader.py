@@ -10,7 +10,14 @@ A reader module has
 ``read(request) -> Imported``
     The trace and what was made of the file; TraceError if the file breaks a rule.
 
-and is listed in ``registry.py``. It makes traces through a TraceBuilder and nothing else.
+and is listed in ``registry.py``. Two more names are optional:
+
+``TAKES_COMPANIONS = True``
+    It reads further files of the same run (``Request.companions``).
+``IS_COMPANION = True``
+    A file of this format is no trace by itself; ``read`` says what it belongs to.
+
+A reader makes traces through a TraceBuilder and nothing else.
 """
 
 from __future__ import annotations

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ..trace import ARRAYS, Trace
+from ..builder import REBINDINGS
+from ..trace import ARRAYS, TEXTS, Trace
 from ..unpacking import check_size
 from ..wording import reason
 from .reader import Imported, Request, Summary
-from .trace_columns import TEXT, numbers_of, texts_of
+from .trace_columns import SEPARATOR, TEXT, numbers_of, texts_of
 from .trace_header import MAGIC, Column, Header, decode_header
-from .trace_rules import RuleError, check_shapes, check_texts, check_values
-from .trace_wire import Columns, fields_of
+from .trace_rules import RuleError, check_shapes, check_values
+from .trace_wire import Columns, fields_of, places_of
 
 FORMAT = "rematsim trace file"
 
@@ -57,27 +58,23 @@ def read_trace(data: bytes, name: str, where: str) -> Trace:
     check_size(sum(column.bytes for column in header.columns), len(data), where)
     packed = dict(_slices(header, data, begin, where))
     columns: Columns = {}
+    rows = {column.name: column.rows for column in header.columns}
     try:
         for column in header.columns:
             if column.type != TEXT:
                 raw = _unpack(packed[column.name], column, where)
                 columns[column.name] = numbers_of(raw, column.encoding, np.dtype(column.type))
-        [n_names] = [column.rows for column in header.columns if column.name == "names"]
-        check_shapes(columns, n_names)
+        check_shapes(columns, rows)
         for column in header.columns:
             if column.type == TEXT:
                 raw = _unpack(packed[column.name], column, where)
-                columns[column.name] = texts_of(raw, column.encoding, column.rows)
-        fields = fields_of(columns)
-        check_values(columns, fields)
-        check_texts(columns)
+                columns[column.name] = _texts(raw, column, where)
+        places = places_of(columns["codes"], columns["call_results"])
+        fields = fields_of(columns, places)
+        check_values(columns, fields, places)
     except RuleError as error:
         raise TraceError(f"trace file: {error}", where) from None
-    except ValueError as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(f"trace file: the texts are damaged ({reason(error)})", where) from None
-    return _trace(header, fields, name, where)
+    return _trace(header, columns, fields, (name, where))
 
 
 def _slices(header: Header, data: bytes, begin: int, where: str) -> Iterator[tuple[str, Any]]:
@@ -106,15 +103,35 @@ def _unpack(frame: Any, column: Column, where: str) -> bytes:
     return data
 
 
-def _trace(header: Header, fields: Columns, name: str, where: str) -> Trace:
+def _texts(raw: bytes, column: Column, where: str) -> str | tuple[str, ...]:
+    """Take texts apart, but for names: there are many, and who replays a trace needs none."""
+    try:
+        texts = texts_of(raw, column.encoding, column.rows)
+    except ValueError as error:
+        what = f"trace file: column {column.name}"
+        raise TraceError(f"{what} is damaged ({reason(error)})", where) from None
+    if column.name == "names":
+        return texts
+    texts = tuple(texts.split(SEPARATOR)) if isinstance(texts, str) else texts
+    if column.name in ("modules", "value_kinds") and "" in texts:
+        raise TraceError(f"trace file: column {column.name}: a text is empty", where)
+    return texts
+
+
+def _trace(header: Header, columns: Columns, fields: Columns, names: tuple[str, str]) -> Trace:
     """Make the trace; its digest is computed from what was read."""
-    if header.rebinding not in ("listed", "storage"):
-        raise TraceError("trace file: rebinding is neither listed nor storage", where)
+    name, where = names
+    if header.rebinding not in REBINDINGS:
+        raise TraceError(f"trace file: rebinding is none of {', '.join(REBINDINGS)}", where)
     for field in ARRAYS:
         fields[field].flags.writeable = False
+    texts = {field: columns[field] for field in TEXTS}
+    if isinstance(texts["names"], str):
+        texts["packed_names"] = texts.pop("names")
     return Trace.restore(
         {
             **fields,
+            **texts,
             "name": name,
             "source": where,
             "rebinding": header.rebinding,

@@ -1,7 +1,7 @@
-"""The rules of a trace, on the columns of a trace file at once: what the builder checks event by event.
+"""The rules of a trace, on the columns of a trace file at once.
 
-A file may hold anything. What passes here is what a TraceBuilder could have made, so that every
-Trace is legal wherever it comes from. Each rule that is broken has its message.
+They are those that the builder checks event by event: what passes here is what a TraceBuilder
+could have made, so that every Trace is legal wherever it comes from.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, PHASES, RELEASE, TAGS
-from ..tables import MAX_TOTAL, NEVER
+from ..tables import MAX_TOTAL
 from ..trace import MAX_VALUE
-from .trace_wire import N_BOUND, N_REFERENCES, TEXTS, Columns
+from .trace_wire import N_REFERENCES, Columns, Places
 
 MAX_ROWS = 2**31 - 1
 
@@ -22,15 +22,15 @@ class RuleError(Exception):
     """A rule is broken; the message says which."""
 
 
-def check_shapes(columns: Columns, n_names: int) -> None:
+def check_shapes(columns: Columns, rows: dict[str, int]) -> None:
     """Check that the rows of the tables fit together.
 
     Parameters
     ----------
     columns : dict
         Those of numbers.
-    n_names : int
-        How many texts the file says that there are, which have not been read yet.
+    rows : dict of str to int
+        How many texts each column of texts is said to have; they have not been read yet.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def check_shapes(columns: Columns, n_names: int) -> None:
     expected = {
         "call_time_ns": ("calls", counts[CALL]),
         "constant_bytes": ("constants", counts[CONSTANT]),
-        "references": ("references to names", (counts * N_REFERENCES).sum()),
+        "references": ("references to names", counts @ N_REFERENCES),
         "args": ("operands", columns["call_args"].sum(dtype=np.int64)),
         "result_bytes": ("results", results),
         "mutate_args": ("mutated operands", columns["call_mutates"].sum(dtype=np.int64)),
@@ -55,12 +55,12 @@ def check_shapes(columns: Columns, n_names: int) -> None:
     for name, (what, count) in expected.items():
         found = len(columns[name])
         _require(found == count, f"there are {found:,} {what}, where {int(count):,} are announced")
-    bound = int((counts * N_BOUND).sum()) + results
-    _require(n_names == bound, f"there are {n_names:,} names, and {bound:,} are bound")
+    bound = int(counts[CONSTANT] + counts[COPY]) + results
+    _require(rows["names"] == bound, f"there are {rows['names']:,} names, and {bound:,} are bound")
     _require(bound <= MAX_ROWS, f"{bound:,} names are too many")
 
 
-def check_values(columns: Columns, fields: Columns) -> None:
+def check_values(columns: Columns, fields: Columns, places: Places) -> None:
     """Check numbers and names.
 
     Raises
@@ -77,27 +77,14 @@ def check_values(columns: Columns, fields: Columns) -> None:
     _within(columns, "constant_kind", -1, len(columns["value_kinds"]) - 1)
     _within(columns, "result_kind", -1, len(columns["value_kinds"]) - 1)
     back = columns["call_forward"]
-    is_earlier = (back >= 0) & (back <= np.arange(len(back)))
-    _require(is_earlier.all(), "call_forward: a call is said to belong to one that is not before it")
+    is_earlier = (back >= 0) & (back <= np.arange(len(back), dtype=np.int32))
+    _require(
+        is_earlier.all(), "call_forward: a call is said to belong to one that is not before it"
+    )
     _check_results(columns, fields)
     _check_mutations(columns, fields)
-    _check_lives(fields)
+    _check_lives(columns, fields, places)
     _check_totals(columns)
-
-
-def check_texts(columns: Columns) -> None:
-    """Check that no text is there twice.
-
-    Raises
-    ------
-    RuleError
-        One is, or one that must not be empty is.
-    """
-    for name in TEXTS:
-        texts = columns[name]
-        _require(len(set(texts)) == len(texts), f"{name}: a text is there twice")
-    for name in ("modules", "value_kinds"):
-        _require("" not in columns[name], f"{name}: a text is empty")
 
 
 def _check_results(columns: Columns, fields: Columns) -> None:
@@ -123,33 +110,33 @@ def _check_mutations(columns: Columns, fields: Columns) -> None:
     _require(len(np.unique(slots)) == len(slots), "mutate_args: an operand is listed twice")
 
 
-def _check_lives(fields: Columns) -> None:
+def _check_lives(columns: Columns, fields: Columns, places: Places) -> None:
     """Check that names are bound before they are used, and released once and last."""
-    codes, first, second = fields["instructions"].T
-    n_names = len(fields["names"])
-    places = np.arange(len(codes))
-    at = {code: np.flatnonzero(codes == code) for code in (CALL, COPY, COPY_FROM, RELEASE)}
-    used = [fields["arg_names"], second[at[COPY]], first[at[COPY_FROM]], second[at[COPY_FROM]]]
-    n_args = np.diff(fields["arg_offsets"])
-    used_at = [np.repeat(at[CALL], n_args), at[COPY], at[COPY_FROM], at[COPY_FROM]]
+    n_args, at = columns["call_args"], places.at
+    for name, ids in (("args", fields["arg_names"]), ("references", _referred(fields, places))):
+        is_bound = columns[name].min(initial=1) >= 1 and ids.min(initial=0) >= 0
+        _require(is_bound, f"{name}: a name is referred to that is not bound yet")
+    first, second = fields["instructions"][:, 1], fields["instructions"][:, 2]
     released = first[at[RELEASE]]
-    bound_before = _bound_before_each(fields)
-    for ids, where in (*zip(used, used_at, strict=True), (released, at[RELEASE])):
-        is_bound = (ids >= 0) & (ids < bound_before[where])
-        _require(is_bound.all(), "a name is referred to that is not bound yet")
-    dropped_at = np.full(n_names, NEVER)
+    dropped_at = np.full(places.n_names, MAX_ROWS, dtype=np.int32)
     dropped_at[released] = at[RELEASE]
-    _require((dropped_at[released] == places[at[RELEASE]]).all(), "a name is released twice")
-    for ids, where in zip(used, used_at, strict=True):
-        _require((where < dropped_at[ids]).all(), "a name is used after it is released")
+    _require((dropped_at[released] == at[RELEASE]).all(), "a name is released twice")
+    used = (
+        (fields["arg_names"], np.repeat(at[CALL].astype(np.int32), n_args)),
+        (second[at[COPY]], at[COPY]),
+        (first[at[COPY_FROM]], at[COPY_FROM]),
+        (second[at[COPY_FROM]], at[COPY_FROM]),
+    )
+    for ids, used_at in used:
+        _require((used_at < dropped_at[ids]).all(), "a name is used after it is released")
 
 
-def _bound_before_each(fields: Columns) -> Any:
-    """Count the names bound before each instruction."""
-    codes = fields["instructions"][:, 0]
-    bound = N_BOUND[codes]
-    bound[codes == CALL] = np.diff(fields["result_offsets"])
-    return bound.cumsum() - bound
+def _referred(fields: Columns, places: Places) -> Any:
+    """Give the names that instructions other than calls refer to, in any order."""
+    first, second = fields["instructions"][:, 1], fields["instructions"][:, 2]
+    at = places.at
+    parts = [first[at[RELEASE]], second[at[COPY]], first[at[COPY_FROM]], second[at[COPY_FROM]]]
+    return np.concatenate(parts)
 
 
 def _check_totals(columns: Columns) -> None:

@@ -7,7 +7,7 @@ and how their bytes lie in the file in ``trace_columns.py``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,24 +52,50 @@ COUNTED = {
     "call_results": "result_offsets",
     "call_mutates": "mutate_offsets",
 }
-# How many names an instruction refers to, and binds, by its code; a call binds its results.
-N_REFERENCES = np.array([0, 0, 1, 2, 1, 0])
-N_BOUND = np.array([1, 0, 1, 0, 0, 0])
+# How many names an instruction refers to by its code, calls aside.
+N_REFERENCES = (0, 0, 1, 2, 1, 0)
+
+
+class Places(NamedTuple):
+    """Where the instructions of each code are, and what is bound before each instruction.
+
+    Attributes
+    ----------
+    at : list of ndarray of int64
+        By code: the positions of the instructions.
+    bound_before : ndarray of int64, shape (n_instructions,)
+        Names bound before each.
+    n_names : int
+        Names bound by all.
+    """
+
+    at: list[Ints]
+    bound_before: Ints
+    n_names: int
+
+
+def places_of(codes: Any, call_results: Any) -> Places:
+    """Find them; a constant and a copy bind one name, a call as many as it has results."""
+    at = [np.flatnonzero(codes == code) for code in range(BACKWARD + 1)]
+    bound = np.zeros(len(codes), dtype=np.int64)
+    bound[at[CONSTANT]] = bound[at[COPY]] = 1
+    bound[at[CALL]] = call_results
+    after = bound.cumsum()
+    return Places(at, after - bound, int(after[-1]))
 
 
 def columns_of(trace: Trace) -> Columns:
     """Turn a trace into the columns of a file."""
     codes, first, second = trace.instructions.T
     counts = {name: np.diff(getattr(trace, field)) for name, field in COUNTED.items()}
-    before = _bound_before(codes, counts["call_results"])
-    at_calls = np.flatnonzero(codes == CALL)
-    at_args = np.repeat(before[at_calls], counts["call_args"])
+    places = places_of(codes, counts["call_results"])
+    before_calls = places.bound_before[places.at[CALL]]
     forward = trace.call_forward
     columns: Columns = {name: getattr(trace, name) for name in AS_THEY_ARE}
     columns |= counts
     columns["codes"] = codes
-    columns["args"] = at_args - trace.arg_names
-    columns["references"] = _references(codes, before, first, second)
+    columns["args"] = np.repeat(before_calls, counts["call_args"]) - trace.arg_names
+    columns["references"] = _references(places, first, second)
     columns["call_forward"] = np.where(forward < 0, 0, np.arange(len(forward)) - forward)
     columns = {
         name: np.ascontiguousarray(columns[name], dtype=dtype)
@@ -78,53 +104,43 @@ def columns_of(trace: Trace) -> Columns:
     return columns | {name: getattr(trace, name) for name in TEXTS}
 
 
-def fields_of(columns: Columns) -> Columns:
-    """Turn columns, whose rows fit together, into the fields of a trace.
+def fields_of(columns: Columns, places: Places) -> Columns:
+    """Turn columns, whose rows fit together, into those fields of a trace that are arrays.
 
     Names that do not exist come out as numbers out of range; nothing else is checked either.
     """
-    codes = columns["codes"]
-    before = _bound_before(codes, columns["call_results"])
-    at_calls = np.flatnonzero(codes == CALL)
     results = columns["call_results"]
-    fields = {name: columns[name] for name in (*AS_THEY_ARE, *TEXTS)}
+    fields = {name: columns[name] for name in AS_THEY_ARE}
     for name, field in COUNTED.items():
-        fields[field] = np.concatenate([[0], columns[name].cumsum(dtype=np.int64)])
-    fields["instructions"] = _instructions(codes, before, columns["references"])
-    fields["arg_names"] = _as_int32(
-        np.repeat(before[at_calls], columns["call_args"]) - columns["args"]
-    )
-    starts = before[at_calls] - fields["result_offsets"][:-1]
-    fields["result_names"] = _as_int32(np.repeat(starts, results) + np.arange(results.sum()))
+        fields[field] = _offsets(columns[name])
+    before_calls = places.bound_before[places.at[CALL]].astype(np.int32)
+    starts = before_calls - fields["result_offsets"][:-1].astype(np.int32)
+    fields["instructions"] = _instructions(columns["codes"], places, columns["references"])
+    fields["arg_names"] = np.repeat(before_calls, columns["call_args"]) - columns["args"]
+    n_results = int(fields["result_offsets"][-1])
+    fields["result_names"] = np.repeat(starts, results) + np.arange(n_results, dtype=np.int32)
     back = columns["call_forward"]
-    fields["call_forward"] = _as_int32(np.where(back == 0, -1, np.arange(len(back)) - back))
+    calls = np.arange(len(back), dtype=np.int32)
+    fields["call_forward"] = np.where(back == 0, np.int32(-1), calls - back)
     return fields
 
 
-def _bound_before(codes: Any, call_results: Any) -> Ints:
-    """Count the names that are bound before each instruction."""
-    bound = N_BOUND[codes]
-    bound[codes == CALL] = call_results
-    counted: Ints = bound.cumsum() - bound
-    return counted
-
-
-def _references(codes: Any, before: Ints, first: Any, second: Any) -> Ints:
+def _references(places: Places, first: Any, second: Any) -> Ints:
     """Tell the names that instructions other than calls refer to, in order."""
-    starts, total = _reference_starts(codes)
+    starts, total = _reference_starts(places)
     references = np.empty(total, dtype=np.int64)
     for code, columns in ((RELEASE, [first]), (COPY, [second]), (COPY_FROM, [first, second])):
-        at = np.flatnonzero(codes == code)
+        at = places.at[code]
         for k, column in enumerate(columns):
-            references[starts[at] + k] = before[at] - column[at]
+            references[starts[code] + k] = places.bound_before[at] - column[at]
     return references
 
 
-def _instructions(codes: Any, before: Ints, references: Any) -> Any:
+def _instructions(codes: Any, places: Places, references: Any) -> Any:
     """Make the table of instructions."""
+    at, before = places.at, places.bound_before
     rows = np.zeros((len(codes), 3), dtype=np.int32)
-    starts, _ = _reference_starts(codes)
-    at = [np.flatnonzero(codes == code) for code in range(BACKWARD + 1)]
+    starts, _ = _reference_starts(places)
     rows[:, 0] = codes
     rows[at[CONSTANT], 1] = before[at[CONSTANT]]
     rows[at[CONSTANT], 2] = np.arange(len(at[CONSTANT]))
@@ -132,16 +148,25 @@ def _instructions(codes: Any, before: Ints, references: Any) -> Any:
     rows[at[COPY], 1] = before[at[COPY]]
     for code, columns in ((RELEASE, [1]), (COPY, [2]), (COPY_FROM, [1, 2])):
         for k, column in enumerate(columns):
-            rows[at[code], column] = before[at[code]] - references[starts[at[code]] + k]
+            rows[at[code], column] = before[at[code]] - references[starts[code] + k]
     return rows
 
 
-def _reference_starts(codes: Any) -> tuple[Ints, int]:
-    """Say where the references of each instruction begin, and how many there are."""
-    counts = N_REFERENCES[codes]
-    ends = counts.cumsum()
-    return ends - counts, int(ends[-1]) if len(ends) else 0
+def _reference_starts(places: Places) -> tuple[dict[int, Ints], int]:
+    """Say where the references of the instructions of each code begin, and how many there are."""
+    referring = [code for code, count in enumerate(N_REFERENCES) if count]
+    at = np.concatenate([places.at[code] for code in referring])
+    counts = np.repeat([N_REFERENCES[k] for k in referring], [len(places.at[k]) for k in referring])
+    order = np.argsort(at, kind="stable")
+    ends = counts[order].cumsum()
+    starts = np.empty(len(at), dtype=np.int64)
+    starts[order] = ends - counts[order]
+    parts = np.split(starts, np.cumsum([len(places.at[code]) for code in referring])[:-1])
+    return dict(zip(referring, parts, strict=True)), int(ends[-1]) if len(ends) else 0
 
 
-def _as_int32(values: Any) -> Any:
-    return values.astype(np.int32)
+def _offsets(counts: Any) -> Ints:
+    """Turn counts into the offsets of a ragged table."""
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets

@@ -39,13 +39,7 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 def encoded_trace(trace: Trace) -> list[bytes]:
     """Give the parts of a trace file: its head, and each column packed."""
-    wire = columns_of(trace)
-    described, frames = [], []
-    for name, values in wire.items():
-        encoding, raw, frame = _packed_texts(values) if name in TEXTS else _packed_numbers(values)
-        kind = TEXT if name in TEXTS else NUMBERS[name][0]
-        described.append(Column(name, kind, len(values), encoding, len(raw), len(frame)))
-        frames.append(frame)
+    described, frames = packed_columns(columns_of(trace))
     header = Header(
         name=trace.name,
         source=trace.source,
@@ -57,6 +51,17 @@ def encoded_trace(trace: Trace) -> list[bytes]:
         about=ABOUT,
     )
     return [encode_header(header), *frames]
+
+
+def packed_columns(columns: dict[str, Any]) -> tuple[list[Column], list[bytes]]:
+    """Pack columns, and describe them for the header."""
+    described, frames = [], []
+    for name, values in columns.items():
+        encoding, raw, frame = _packed_texts(values) if name in TEXTS else _packed_numbers(values)
+        kind = TEXT if name in TEXTS else NUMBERS[name][0]
+        described.append(Column(name, kind, len(values), encoding, len(raw), len(frame)))
+        frames.append(frame)
+    return described, frames
 
 
 def _packed_numbers(values: Any) -> tuple[str, bytes, bytes]:
