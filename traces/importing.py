@@ -43,6 +43,7 @@ def import_trace(
     name: str | None = None,
     device: str | None = None,
     time_unit: str | None = None,
+    fixed_bytes: int = 0,
 ) -> Import:
     """Read the files of one run as one trace.
 
@@ -56,6 +57,8 @@ def import_trace(
         Device whose times are estimated where the files have none.
     time_unit : {"ns", "us", "ms", "s"}, optional
         Unit of times in a file that does not say it.
+    fixed_bytes : int, optional
+        Bytes in memory throughout that the files do not say (parameters beside a graph).
 
     Returns
     -------
@@ -74,7 +77,15 @@ def import_trace(
     if companions and not getattr(reader, "TAKES_COMPANIONS", False):
         rule = f"{content.where} is a {reader.FORMAT}, which takes no companions"
         raise TraceError(f"not read: {rule}", companions[0].where)
-    request = Request(content, name or content.name, content.where, companions, device, time_unit)
+    request = Request(
+        content,
+        name or content.name,
+        content.where,
+        companions,
+        device=device,
+        time_unit=time_unit,
+        fixed_bytes=fixed_bytes,
+    )
     imported = reader.read(request)
     files = (content.where, *(companion.where for companion in companions))
     return Import(imported.trace, imported.summary, reader.FORMAT, files)

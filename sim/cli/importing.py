@@ -31,6 +31,7 @@ WIDTH = 98
 @click.option("--name", help="What the trace is to be called (default: the file's name).")
 @click.option("--device", metavar="NAME", help="Whose times to estimate where there are none.")
 @click.option("--time-unit", type=TIME_UNITS, help="Unit of times in a file that names none.")
+@click.option("--fixed-bytes", type=click.IntRange(0, 2**53), default=0, help="Held throughout.")
 @options.json_option
 def command(
     files: tuple[str, ...],
@@ -38,6 +39,7 @@ def command(
     name: str | None,
     device: str | None,
     time_unit: str | None,
+    fixed_bytes: int,
     as_json: bool,
 ) -> None:
     """Read profiles, graphs and tables of other tools as a trace.
@@ -52,7 +54,9 @@ def command(
 
     is_log(out)
     check_writable(None if out == "-" else out)
-    found = import_trace(files, name=name, device=device, time_unit=time_unit)
+    found = import_trace(
+        files, name=name, device=device, time_unit=time_unit, fixed_bytes=fixed_bytes
+    )
     save_trace(found.trace, out)
     if as_json:
         print_json(_facts(found, out))

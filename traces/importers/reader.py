@@ -75,6 +75,8 @@ class Request(NamedTuple):
         The device whose times are estimated where the file has none.
     time_unit : str or None
         The unit of times in a file that does not say it: ``ns``, ``us``, ``ms``, ``s``.
+    fixed_bytes : int
+        What is in memory throughout and the file does not say, as one constant.
     """
 
     data: Content
@@ -83,6 +85,7 @@ class Request(NamedTuple):
     companions: tuple[Content, ...] = ()
     device: str | None = None
     time_unit: str | None = None
+    fixed_bytes: int = 0
 
 
 class Reader(Protocol):
