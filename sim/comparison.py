@@ -119,8 +119,7 @@ def compare_memory(replayed: RunResult | Trace, curve: Curve) -> Comparison:
     replay = _quantities(times, memory, start)
     replay["peak_bytes"] = max(replay["peak_bytes"], float(run.peak_bytes))
     replay["peak_above_start_bytes"] = replay["peak_bytes"] - start
-    recorded_start = int(curve.allocated_bytes[0])
-    recorded = _quantities(curve.time_ns, curve.allocated_bytes, recorded_start)
+    recorded = _quantities(curve.time_ns, curve.allocated_bytes, curve.start_bytes)
     curves = [
         ("replay", _share(times), memory),
         ("allocated", _share(curve.time_ns), curve.allocated_bytes),

@@ -40,6 +40,8 @@ class Curve:
         Ascending, from 0; the number of the event where the profile has no times.
     allocated_bytes : ndarray of int64
         From each time on.
+    start_bytes : int
+        Before the first event.
     reserved_bytes : ndarray of int64 or None
         What the allocator had taken from the device.
     is_relative : bool
@@ -52,6 +54,7 @@ class Curve:
     device: str
     time_ns: Int64
     allocated_bytes: Int64
+    start_bytes: int = 0
     reserved_bytes: Int64 | None = None
     is_relative: bool = False
 

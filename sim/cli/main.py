@@ -31,6 +31,7 @@ COMMANDS = {
     "export": "exporting",
     "info": "info",
     "validate": "validate",
+    "compare-memory": "comparing",
     "list": "listing",
     "check-heuristic": "checking",
 }

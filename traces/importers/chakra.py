@@ -69,8 +69,6 @@ def read(request: Request) -> Imported:
     from .et_storages import date_releases, follow
     from .et_traces import to_trace
 
-    if request.companions:
-        raise TraceError("nothing goes beside a Chakra trace: it has times", request.where)
     with collection_paused():
         pieces = list(_pieces(request))
         nodes, micros = _whole(pieces)

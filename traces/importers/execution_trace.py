@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .kineto_join import Joined
 
 FORMAT = "PyTorch execution trace"
+TAKES_COMPANIONS = True
 
 _SCHEMA = re.compile(rb'"schema"\s*:\s*"')
 _NODES = re.compile(rb'"nodes"\s*:\s*\[')

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Container
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from ...errors import TraceError
 from ..wording import reason
 from .json_stream import ElementStream
-from .reader import Imported, Request
+from .reader import Request
 
 if TYPE_CHECKING:
     from ..contents import Content
     from ..curves import Curve
 
 FORMAT = "Kineto trace"
+IS_COMPANION = True
 
 OPERATORS = frozenset(["cpu_op", "operator"])
 LAUNCHES = frozenset(["cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime"])
@@ -51,23 +52,14 @@ def recognizes(head: bytes) -> bool:
     return is_kineto or b'"traceEvents"' in head
 
 
-def read(request: Request) -> Imported:
-    """Read the execution trace beside it, if that has been given; alone it makes no trace.
+def read(request: Request) -> NoReturn:
+    """Refuse: alone it makes no trace.
 
     Raises
     ------
     TraceError
-        There is none beside it.
+        Always.
     """
-    from . import execution_trace
-
-    for companion in request.companions:
-        if execution_trace.recognizes(companion.head):
-            others = tuple(other for other in request.companions if other is not companion)
-            swapped = request._replace(
-                data=companion, where=companion.where, companions=(request.data, *others)
-            )
-            return execution_trace.read(swapped)
     rule = "it names no tensors, so no trace can be made of it alone"
     hint = "give it beside the execution trace of the same run, or use compare-memory"
     raise TraceError(f"a Kineto trace: {rule}; {hint}", request.where)
@@ -309,14 +301,22 @@ def read_curve(content: Content, device: str | None) -> Curve:
     rows = np.flatnonzero(np.array(names) == chosen)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
     time = events["start_ns"][rows] - events["start_ns"][rows[0]]
+    first = int(events["bytes"][rows[0]])
     totals, reserved = events["allocated"][rows], events["reserved"][rows]
-    if (totals < 0).any() or not totals.any():
+    is_relative = bool((totals < 0).any() or not totals.any())
+    if is_relative:
         sums = np.cumsum(events["bytes"][rows])
         totals = sums - min(int(sums.min()), 0)
-        return Curve(content.name, content.where, FORMAT, chosen, time, totals, None, True)
-    has_reserved = bool((reserved > 0).all())
     return Curve(
-        content.name, content.where, FORMAT, chosen, time, totals, reserved if has_reserved else None
+        content.name,
+        content.where,
+        FORMAT,
+        chosen,
+        time,
+        totals,
+        int(totals[0]) - first,
+        reserved if (reserved > 0).all() else None,
+        is_relative,
     )
 
 

@@ -99,8 +99,8 @@ def read_curve(content: Content, device: str | None) -> Curve:
     allocations, reservations = np.cumsum(rows[:, 1]), np.cumsum(rows[:, 2])
     time = rows[:, 0] if (rows[:, 0] > 0).all() else np.arange(len(rows))
     is_relative = allocated is None
-    base = -int(allocations.min(initial=0)) if allocated is None else allocated - allocations[-1]
-    floor = -int(reservations.min(initial=0)) if reserved is None else reserved - reservations[-1]
+    base = -int(allocations.min(initial=0)) if allocated is None else allocated - int(allocations[-1])
+    floor = -int(reservations.min(initial=0)) if reserved is None else reserved - int(reservations[-1])
     return Curve(
         content.name,
         where,
@@ -108,6 +108,7 @@ def read_curve(content: Content, device: str | None) -> Curve:
         chosen,
         np.maximum.accumulate(time - time[0]),
         allocations + base,
+        base,
         reservations + floor,
         is_relative,
     )

@@ -57,14 +57,14 @@ def read_curve(content: Content, device: str | None) -> Curve:
         raise TraceError(f"no memory timeline ({reason(error)})", content.where) from None
     except ValueError as error:
         raise TraceError(f"no memory timeline: {error}", content.where) from None
-    time, allocated = rows
+    time, allocated, start = rows
     if not len(time):
         raise TraceError("a memory timeline without events", content.where)
     time = np.maximum.accumulate(time - time[0])
-    return Curve(content.name, content.where, FORMAT, device or "unknown", time, allocated)
+    return Curve(content.name, content.where, FORMAT, device or "unknown", time, allocated, start)
 
 
-def _by_category(data: bytes) -> tuple[Any, Any] | None:
+def _by_category(data: bytes) -> tuple[Any, Any, int] | None:
     """Read times and bytes by category; None if it is the other form."""
     try:
         times, sizes = msgspec.json.decode(data, type=tuple[list[int], list[list[int]]])
@@ -74,10 +74,10 @@ def _by_category(data: bytes) -> tuple[Any, Any] | None:
         raise ValueError(f"{len(times):,} times and {len(sizes):,} sizes")
     totals = [sum(row) for row in sizes]
     _check(times, totals, 2**62 // 1000)
-    return np.array(times, np.int64) * 1000, np.array(totals, np.int64)
+    return np.array(times, np.int64) * 1000, np.array(totals, np.int64), sum(totals[:1])
 
 
-def _raw(data: bytes) -> tuple[Any, Any]:
+def _raw(data: bytes) -> tuple[Any, Any, int]:
     """Read events: time in ns, action, bytes, category."""
     events = msgspec.json.decode(data, type=list[tuple[int, int, int, int]])
     _check([event[0] for event in events], [abs(event[2]) for event in events], 2**62)
@@ -86,7 +86,11 @@ def _raw(data: bytes) -> tuple[Any, Any]:
     time = np.array([max(event[0], 0) for event in events], np.int64)
     is_before = np.array([event[0] < 0 for event in events], bool)
     first = time[~is_before].min(initial=2**62)
-    return np.where(is_before, first, time), np.cumsum(np.array(changes, np.int64))
+    sums = np.cumsum(np.array(changes, np.int64))
+    n_before = int(is_before.sum())
+    kept = slice(max(n_before - 1, 0), None)
+    start = int(sums[n_before - 1]) if n_before else 0
+    return np.where(is_before, first, time)[kept], sums[kept], start
 
 
 def _check(times: list[int], sizes: list[int], latest: int) -> None:

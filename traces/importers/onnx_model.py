@@ -71,8 +71,6 @@ def read(request: Request) -> Imported:
     TraceError
         It is no model, or its nodes are not in the order of execution.
     """
-    if request.companions:
-        raise TraceError("nothing goes beside an ONNX model", request.where)
     graph = load(request.data.bytes(), request.where)
     device = request.device or DEFAULT_DEVICE
     writer = _Writer(graph, request, named(device))

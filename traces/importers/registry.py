@@ -20,6 +20,10 @@ READERS = (
     "fx_graph",
     "op_table",
     "tensor_table",
+    "execution_trace",
+    "kineto",
+    "chakra",
+    "onnx_model",
 )
 FALLBACK = "dtr_reader"
 
