@@ -40,7 +40,7 @@ LINES = {
     "allocated": {"color": COLORS[0], "linewidth": 1.1, "zorder": 3},
     "reserved": {"color": COLORS[7], "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 2},
 }
-BINS = 900  # parts of the time; each keeps its extremes
+BINS = 900  # parts of the axis; each keeps its extremes
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 # Inches.
@@ -53,13 +53,13 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns curve (``replay``, ``allocated``, ``reserved``), share (of the curve's own time, 0
-        to 1) and bytes; in ``attrs``, where known, the names of trace, profile and device.
+        Columns curve (``replay``, ``allocated``, ``reserved``), place (share of all bytes that the
+        curve ever allocates, 0 to 1) and bytes; in ``attrs``, where known, the names of trace, profile and device.
 
     Returns
     -------
     Figure
-        Steps; of many events the highest and lowest of each part of the time are drawn. Peaks are
+        Steps; of many events the highest and lowest of each part are drawn. Peaks are
         in the legend.
 
     Raises
@@ -67,7 +67,7 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     InputError
         The table is empty, or lacks a column.
     """
-    require_columns(table, ["curve", "share", "bytes"])
+    require_columns(table, ["curve", "place", "bytes"])
     if table.empty:
         raise InputError("table: no points of a curve in it")
     groups = dict(list(table.groupby("curve", sort=False)))
@@ -84,7 +84,7 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     width = FULL_WIDTH - LEFT - RIGHT
     axes = add_axes(figure, (LEFT, bottom, width, PLOT_HEIGHT))
     for name, rows in shown.items():
-        x, y = _thinned(rows["share"].to_numpy(float), rows["bytes"].to_numpy(float))
+        x, y = _thinned(rows["place"].to_numpy(float), rows["bytes"].to_numpy(float))
         axes.plot(np.append(x, 1.0), np.append(y, y[-1]), drawstyle="steps-post", **LINES[name])  # type: ignore[arg-type]
     highest = float(table["bytes"].max()) or 1.0
     axes.set_xlim(0, 1)
@@ -110,11 +110,11 @@ def _write_texts(figure: Figure, table: pd.DataFrame, bottom: float) -> None:
         place = (FULL_WIDTH / 2, top - TITLE_LINE)
         write(figure, place, note, va="top", size=NOTE_SIZE, color=NOTE_COLOR)
     middle = LEFT + (FULL_WIDTH - LEFT - RIGHT) / 2
-    write(figure, (middle, bottom - TICK_LINE), "share of each one's own time", va="top")
+    write(figure, (middle, bottom - TICK_LINE), "share of all bytes allocated", va="top")
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keep, of many points, the highest, the lowest and the last in each part of the time."""
+    """Keep, of many points, the highest, the lowest and the last in each part."""
     if len(x) <= 3 * BINS:
         return x, y
     parts = np.floor(x * (BINS - 1)).astype(np.int64)

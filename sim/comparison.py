@@ -1,8 +1,8 @@
 """A replay without a budget held against the memory that a profile recorded.
 
-It answers whether a trace holds the memory that the machine held. Both are curves of bytes over
-time; times differ (a replay knows compute only), so curves are compared by their heights, and
-drawn over the share of each one's own time.
+It answers whether a trace holds the memory that the machine held. Times of the two differ, since a
+replay knows compute only; what both know is the order of allocations. So the place in a curve is
+the share of all bytes that it ever allocates, and heights are compared at the same place.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import InputError
+from .opcodes import COMPUTE, TAKE_OVER
 from .result import RunResult
 from .traces.curves import Curve
 from .traces.trace import Trace
@@ -46,11 +47,11 @@ class Comparison:
     is_relative : bool
         Whether the profile's bytes count from what was held before, which it does not say.
     replay, recorded : dict of str to int or float
-        ``QUANTITIES`` of each: bytes, and the share of the time at which the peak stands.
+        ``QUANTITIES`` of each: bytes, and the place of the peak from 0 to 1.
     reserved_peak_bytes : int or None
         The most that the allocator had taken from the device, where the profile says.
     curves : list of (str, ndarray, ndarray)
-        Label, share of the time from 0 to 1, bytes.
+        Label, place from 0 to 1, bytes.
     """
 
     trace: str
@@ -81,12 +82,12 @@ class Comparison:
         return found
 
     def table(self) -> pd.DataFrame:
-        """Give the curves as a table: curve, share, bytes; what the figure is drawn from."""
+        """Give the curves as a table: curve, place, bytes; what the figure is drawn from."""
         import pandas as pd
 
         parts = [
-            pd.DataFrame({"curve": label, "share": share, "bytes": size})
-            for label, share, size in self.curves
+            pd.DataFrame({"curve": label, "place": where, "bytes": size})
+            for label, where, size in self.curves
         ]
         table = pd.concat(parts, ignore_index=True)
         table.attrs.update(trace=self.trace, profile=self.profile, device=self.device)
@@ -99,8 +100,8 @@ def compare_memory(replayed: RunResult | Trace, curve: Curve) -> Comparison:
     Parameters
     ----------
     replayed : RunResult or Trace
-        A run with an event log; or a trace, which is replayed without a budget, under banish and
-        with updates in place: as the machine ran it.
+        A run with an event log; or a trace, which is replayed without a budget and with updates
+        in place, what is released being freed: as the machine ran it.
     curve : Curve
 
     Returns
@@ -112,20 +113,27 @@ def compare_memory(replayed: RunResult | Trace, curve: Curve) -> Comparison:
     InputError
         The run has no event log.
     """
-    run = _replay(replayed) if isinstance(replayed, Trace) else replayed
+    run, workspaces = replayed, None
+    if isinstance(replayed, Trace):
+        run, workspaces = _replay(replayed), replayed.call_workspace_bytes
     if run.events is None or not len(run.events["start_ns"]):
         raise InputError("run: no event log in it; run again with one (--save-run)")
-    times, memory, start = _run_curve(run)
-    replay = _quantities(times, memory, start)
+    start, memory = _run_curve(run, workspaces)
+    places = _places(memory, start)
+    recorded_places = _places(curve.allocated_bytes, curve.start_bytes)
+    replay = _quantities(places, memory, start)
     replay["peak_bytes"] = max(replay["peak_bytes"], float(run.peak_bytes))
     replay["peak_above_start_bytes"] = replay["peak_bytes"] - start
-    recorded = _quantities(curve.time_ns, curve.allocated_bytes, curve.start_bytes)
     curves = [
-        ("replay", _share(times), memory),
-        ("allocated", _share(curve.time_ns), curve.allocated_bytes),
+        ("replay", np.append(0.0, places), np.append(start, memory)),
+        (
+            "allocated",
+            np.append(0.0, recorded_places),
+            np.append(curve.start_bytes, curve.allocated_bytes),
+        ),
     ]
     if curve.reserved_bytes is not None:
-        curves.append(("reserved", _share(curve.time_ns), curve.reserved_bytes))
+        curves.append(("reserved", recorded_places, curve.reserved_bytes))
     return Comparison(
         run.trace,
         curve.name,
@@ -133,7 +141,7 @@ def compare_memory(replayed: RunResult | Trace, curve: Curve) -> Comparison:
         curve.device,
         curve.is_relative,
         replay,
-        recorded,
+        _quantities(recorded_places, curve.allocated_bytes, curve.start_bytes),
         None if curve.reserved_bytes is None else int(curve.reserved_bytes.max()),
         curves,
     )
@@ -146,43 +154,54 @@ def _replay(trace: Trace) -> RunResult:
     return simulate(
         trace,
         budget="unlimited",
-        deallocation="banish",
+        deallocation="eager",
         mutation="inplace",
         slowdown_limit=None,
         event_log=True,
     )
 
 
-def _run_curve(run: RunResult) -> tuple[Int64, Int64, int]:
-    """Give times and memory of a run, and what it held before its first call: its constants."""
+def _run_curve(run: RunResult, workspaces: Int64 | None) -> tuple[int, Int64]:
+    """Give what a run held before its first call, its constants, and its memory from there on.
+
+    Where workspaces are known, each stands on top of the last result of its call, for a moment. That
+    an update in place takes over bytes is no change of memory, though the log has two rows for it.
+    """
     assert run.events is not None, "checked before"
-    times = np.asarray(run.events["start_ns"], np.int64)
     memory = np.asarray(run.events["memory_after_bytes"], np.int64)
-    calls = np.flatnonzero(np.asarray(run.events["call"]) >= 0)
-    first = int(calls[0]) if len(calls) else 0
+    calls = np.asarray(run.events["call"], np.int64)
+    is_call = calls >= 0
+    first = int(np.argmax(is_call)) if is_call.any() else 0
     start = int(memory[first - 1]) if first else 0
-    kept = slice(max(first - 1, 0), None)
-    return times[kept], memory[kept], start
+    kinds = np.asarray(run.events["action"])
+    kept = np.flatnonzero((kinds != TAKE_OVER) & (np.arange(len(kinds)) >= first))
+    memory, calls, kinds = memory[kept], calls[kept], kinds[kept]
+    if workspaces is None:
+        return start, memory
+    is_compute = (kinds == COMPUTE) & (calls >= 0)
+    is_last = is_compute & (np.append(calls[1:], -1) != calls)
+    rows = np.flatnonzero(is_last)
+    rows = rows[workspaces[calls[rows]] > 0]
+    spikes = memory[rows] + workspaces[calls[rows]]
+    doubled = np.stack([spikes, memory[rows]], axis=1).ravel()
+    return start, np.insert(memory, np.repeat(rows + 1, 2), doubled)
 
 
-def _quantities(times: Int64, memory: Int64, start: int) -> dict[str, float]:
+def _places(memory: Int64, start: int) -> NDArray[np.float64]:
+    """Give the share of all bytes ever allocated that has been allocated at each point."""
+    taken = np.cumsum(np.maximum(np.diff(memory, prepend=start), 0), dtype=np.float64)
+    places: NDArray[np.float64] = taken / (taken[-1] or 1.0)
+    return places
+
+
+def _quantities(places: NDArray[np.float64], memory: Int64, start: int) -> dict[str, float]:
     """Give what is compared."""
     peak = int(np.argmax(memory))
-    spans = np.diff(times, append=times[-1])
-    total = float(spans.sum())
-    mean = float((memory * (spans / total)).sum()) if total else float(memory.mean())
     return {
         "peak_bytes": float(memory[peak]),
         "peak_above_start_bytes": float(memory[peak]) - start,
         "start_bytes": float(start),
         "end_bytes": float(memory[-1]),
-        "mean_bytes": mean,
-        "peak_at": float(_share(times)[peak]),
+        "mean_bytes": float((memory * np.diff(places, prepend=0.0)).sum()),
+        "peak_at": float(places[peak]),
     }
-
-
-def _share(times: Int64) -> NDArray[np.float64]:
-    """Give times as shares of the whole."""
-    length = float(times[-1] - times[0]) or 1.0
-    shares: NDArray[np.float64] = (times - times[0]) / length
-    return shares

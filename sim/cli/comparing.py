@@ -21,8 +21,8 @@ LABELS = {
     "peak_above_start_bytes": "peak above the start",
     "start_bytes": "at the start",
     "end_bytes": "at the end",
-    "mean_bytes": "mean over time",
-    "peak_at": "time of the peak",
+    "mean_bytes": "mean",
+    "peak_at": "place of the peak",
 }
 
 
