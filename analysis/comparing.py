@@ -5,6 +5,8 @@ Reads a table of curves; knows nothing of traces and profiles.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
@@ -35,7 +37,7 @@ LABELS = {
     "allocated": "recorded: allocated",
     "reserved": "recorded: reserved",
 }
-LINES = {
+LINES: dict[str, dict[str, Any]] = {
     "replay": {"color": COLORS[1], "linewidth": 1.1, "zorder": 4},
     "allocated": {"color": COLORS[0], "linewidth": 1.1, "zorder": 3},
     "reserved": {"color": COLORS[7], "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 2},
@@ -54,7 +56,8 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     ----------
     table : DataFrame
         Columns curve (``replay``, ``allocated``, ``reserved``), place (share of all bytes that the
-        curve ever allocates, 0 to 1) and bytes; in ``attrs``, where known, the names of trace, profile and device.
+        curve ever allocates, 0 to 1) and bytes; in ``attrs``, where known, the names of trace,
+        profile and device.
 
     Returns
     -------
@@ -74,7 +77,9 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     shown = {name: groups[name] for name in LINES if name in groups}
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     entries: list[Artist] = [
-        Line2D([], [], label=f"{LABELS[name]}, peak {bytes_text(rows['bytes'].max())}", **LINES[name])  # type: ignore[arg-type]
+        Line2D(
+            [], [], label=f"{LABELS[name]}, peak {bytes_text(rows['bytes'].max())}", **LINES[name]
+        )
         for name, rows in shown.items()
     ]
     legend, legend_height = legend_that_fits(figure, entries)
@@ -85,7 +90,7 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     axes = add_axes(figure, (LEFT, bottom, width, PLOT_HEIGHT))
     for name, rows in shown.items():
         x, y = _thinned(rows["place"].to_numpy(float), rows["bytes"].to_numpy(float))
-        axes.plot(np.append(x, 1.0), np.append(y, y[-1]), drawstyle="steps-post", **LINES[name])  # type: ignore[arg-type]
+        axes.plot(np.append(x, 1.0), np.append(y, y[-1]), drawstyle="steps-post", **LINES[name])
     highest = float(table["bytes"].max()) or 1.0
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.05 * highest)

@@ -113,9 +113,10 @@ def compare_memory(replayed: RunResult | Trace, curve: Curve) -> Comparison:
     InputError
         The run has no event log.
     """
-    run, workspaces = replayed, None
     if isinstance(replayed, Trace):
         run, workspaces = _replay(replayed), replayed.call_workspace_bytes
+    else:
+        run, workspaces = replayed, None
     if run.events is None or not len(run.events["start_ns"]):
         raise InputError("run: no event log in it; run again with one (--save-run)")
     start, memory = _run_curve(run, workspaces)
@@ -164,8 +165,8 @@ def _replay(trace: Trace) -> RunResult:
 def _run_curve(run: RunResult, workspaces: Int64 | None) -> tuple[int, Int64]:
     """Give what a run held before its first call, its constants, and its memory from there on.
 
-    Where workspaces are known, each stands on top of the last result of its call, for a moment. That
-    an update in place takes over bytes is no change of memory, though the log has two rows for it.
+    Where workspaces are known, each stands on top of the last result of its call, for a moment.
+    That an update in place takes over bytes changes no memory, though the log has two rows for it.
     """
     assert run.events is not None, "checked before"
     memory = np.asarray(run.events["memory_after_bytes"], np.int64)

@@ -50,7 +50,9 @@ def recognizes(head: bytes) -> bool:
     try:
         length, at = wire.varint(head, 0)
         first = head[at : at + min(length, 4096)]
-        return bool(re.match(rb"(\n.[\d.\-a-z]+)?[\x0a\x12].\n.(schema|pid|version)", first, re.DOTALL))
+        return bool(
+            re.match(rb"(\n.[\d.\-a-z]+)?[\x0a\x12].\n.(schema|pid|version)", first, re.DOTALL)
+        )
     except wire.WireError:
         return False
 
@@ -110,7 +112,9 @@ def _pieces(request: Request) -> Iterator[Piece]:
     except _FAILURES as error:
         if isinstance(error, TraceError) and error.where:
             raise
-        raise TraceError(f"not a Chakra trace, or cut off ({reason(error)})", request.where) from None
+        raise TraceError(
+            f"not a Chakra trace, or cut off ({reason(error)})", request.where
+        ) from None
 
 
 def _piece(message: bytes) -> Piece:
@@ -119,9 +123,9 @@ def _piece(message: bytes) -> Piece:
 
     found: dict[int, Any] = {}
     attributes: dict[str, Any] = {}
-    for number, kind, value in wire.fields(message):
-        if number == ATTRIBUTE and kind == wire.BYTES:
-            name, attribute = _attribute(bytes(value))  # type: ignore[arg-type]
+    for number, _, value in wire.fields(message):
+        if number == ATTRIBUTE and isinstance(value, bytes):
+            name, attribute = _attribute(value)
             attributes[name] = attribute
         elif number == CONTROL and CONTROL not in found:
             found[CONTROL] = value if isinstance(value, int) else wire.varint(value + b"\0", 0)[0]
@@ -153,14 +157,15 @@ def _piece(message: bytes) -> Piece:
 
 def _attribute(message: bytes) -> tuple[str, int | str]:
     """Read an attribute: a name and a value of one of many types."""
-    name, value = "", 0
+    name: str = ""
+    value: int | str = 0
     for number, kind, found in wire.fields(message):
         if number == ATTRIBUTE_NAME:
             name = wire.text(found)
         elif number == STRING:
-            value = wire.text(found)  # type: ignore[assignment]
-        elif kind == wire.VARINT:
-            value = wire.signed(found) if number == INT64 else found  # type: ignore[arg-type, assignment]
+            value = wire.text(found)
+        elif isinstance(found, int) and kind == wire.VARINT:
+            value = wire.signed(found) if number == INT64 else found
     return name, value
 
 

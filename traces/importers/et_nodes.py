@@ -172,7 +172,9 @@ def _node(raw: _Raw, where: str) -> Node:
         name, value = attribute.name, attribute.value
         if name in _TEXTS if value.__class__ is str else name in _COUNTS:
             if value.__class__ is not str and not isinstance(value, int):
-                raise TraceError(f"node {raw.id}: attribute {name} {show(value)} is no integer", where)
+                raise TraceError(
+                    f"node {raw.id}: attribute {name} {show(value)} is no integer", where
+                )
             setattr(raw, name, value)
         elif name in _TEXTS or name in _COUNTS:
             raise TraceError(f"node {raw.id}: attribute {name} is {show(value)}", where)
@@ -254,9 +256,7 @@ def _tensor(value: list[Any], shape: Any, stride: Any, kind: str, position: int)
     end = offset + numel
     if stride and numel and shape.__class__ is list and len(stride) == len(shape):
         end = _end(offset, shape, stride, end)
-    return Tensor(
-        tensor, storage, numel * itemsize, end * itemsize, device, position, kind, shape
-    )
+    return Tensor(tensor, storage, numel * itemsize, end * itemsize, device, position, kind, shape)
 
 
 def _end(offset: int, shape: list[Any], stride: list[Any], dense: int) -> int:

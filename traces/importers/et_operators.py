@@ -174,9 +174,7 @@ def _surroundings(ordered: list[Node]) -> dict[int, _Around]:
         if node.seq_id >= 0:
             tid = node.fw_tid if phase == PHASE_BACKWARD else node.tid
             sequence = (tid, node.seq_id)
-        around[node.id] = _Around(
-            min(above.depth + 1, MAX_DEPTH), in_operator, phase, sequence
-        )
+        around[node.id] = _Around(min(above.depth + 1, MAX_DEPTH), in_operator, phase, sequence)
         if node.schema:
             has_schema.add(node.id)
     return around
@@ -257,7 +255,9 @@ def _run(
     temporaries: dict[int, int],
 ) -> Run:
     """Put together what was chosen."""
-    operators, gradients, zeroed = [], [], []
+    operators: list[Operator] = []
+    gradients: list[tuple[int, int]] = []
+    zeroed: list[int] = []
     for node in ordered:
         if node.id in chosen:
             operators.append(_operator(node, around[node.id], temporaries.get(node.id, 0)))

@@ -10,20 +10,25 @@ from typing import NamedTuple
 
 from ...opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
 
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 # Make a storage and leave its content to others.
-FACTORIES = frozenset(
+FACTORIES = _set(
     "aten::empty aten::empty_like aten::empty_strided aten::empty_permuted aten::new_empty "
-    "aten::new_empty_strided aten::empty_quantized aten::_empty_affine_quantized".split()
+    "aten::new_empty_strided aten::empty_quantized aten::_empty_affine_quantized"
 )
 # Change size or strides of a tensor that is there, not its content.
-RESHAPERS = frozenset(
+RESHAPERS = _set(
     "aten::resize_ aten::resize_as_ aten::as_strided_ aten::set_ aten::squeeze_ aten::unsqueeze_ "
-    "aten::transpose_ aten::t_ aten::detach_ aten::_resize_output_ aten::resize_output".split()
+    "aten::transpose_ aten::t_ aten::detach_ aten::_resize_output_ aten::resize_output"
 )
 # Fill a storage just made: with it, the operator that the user called.
-FILLERS = frozenset(
+FILLERS = _set(
     "aten::fill_ aten::zero_ aten::copy_ aten::uniform_ aten::normal_ aten::random_ "
-    "aten::bernoulli_ aten::exponential_ aten::_copy_from".split()
+    "aten::bernoulli_ aten::exponential_ aten::_copy_from"
 )
 # Write to arguments at these positions without saying so, where argument 5 (training) is true.
 RUNNING_STATISTICS = {
@@ -33,7 +38,7 @@ RUNNING_STATISTICS = {
 }
 TRAINING_ARGUMENT = 5
 
-_RANDOM = frozenset(
+_RANDOM = _set(
     "aten::native_dropout aten::_fused_dropout aten::dropout aten::bernoulli aten::bernoulli_ "
     "aten::rand aten::rand_like aten::randn aten::randn_like aten::randint aten::randint_like "
     "aten::randperm aten::uniform_ aten::normal_ aten::normal aten::random_ aten::exponential_ "
@@ -41,12 +46,12 @@ _RANDOM = frozenset(
     "aten::cauchy_ aten::log_normal_ aten::poisson aten::binomial "
     "aten::_scaled_dot_product_flash_attention aten::_scaled_dot_product_efficient_attention "
     "aten::_scaled_dot_product_cudnn_attention aten::_flash_attention_forward "
-    "aten::_efficient_attention_forward aten::_cudnn_rnn".split()
+    "aten::_efficient_attention_forward aten::_cudnn_rnn"
 )
-_DATA_DEPENDENT = frozenset(
+_DATA_DEPENDENT = _set(
     "aten::nonzero aten::unique_dim aten::_unique aten::_unique2 aten::unique_consecutive "
     "aten::masked_select aten::repeat_interleave aten::bincount aten::_local_scalar_dense "
-    "aten::nonzero_static aten::argwhere".split()
+    "aten::nonzero_static aten::argwhere"
 )
 _COLLECTIVE = ("c10d::", "_c10d_functional::", "c10d_functional::", "nccl:", "gloo:", "mpi:")
 

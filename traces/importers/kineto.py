@@ -148,9 +148,7 @@ class Profile:
         self.operators = Columns("name thread start_ns duration_ns record index")
         self.launches = Columns("correlation thread start_ns")
         self.work = Columns("correlation duration_ns")
-        self.memory = Columns(
-            "thread start_ns address bytes device_type device allocated reserved"
-        )
+        self.memory = Columns("thread start_ns address bytes device_type device allocated reserved")
         self.n_events = 0
         self.device = ""
 
@@ -252,7 +250,9 @@ def read_profile(file: IO[bytes], where: str, wanted: Container[str]) -> Profile
             for event in events:
                 profile.take(event, wanted)
         except (*_FAILURES, ValueError) as error:
-            what = f"one of the events after the first {profile.n_events:,} is none of the profiler's"
+            what = (
+                f"one of the events after the first {profile.n_events:,} is none of the profiler's"
+            )
             raise TraceError(f"{what} ({reason(error)})", where) from None
         profile.n_events += len(events)
     profile.device = _device(stream.rest)

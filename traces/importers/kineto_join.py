@@ -7,6 +7,7 @@ ids: an allocation while an operator runs, of a size that fits, is that of a sto
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -115,8 +116,14 @@ def _medians(times: Int64, found: NDArray[np.bool_]) -> list[int]:
     """Give the median time of each step over the times that it occurs."""
     if len(times) == 1:
         return [int(time) for time in times[0]]
-    masked = np.ma.masked_array(times, ~found)
-    return [int(time) for time in np.ma.median(masked, axis=0).filled(0)]
+    middle = [
+        np.median(column[seen]) if seen.any() else 0 for column, seen in _columns(times, found)
+    ]
+    return [int(time) for time in middle]
+
+
+def _columns(times: Int64, found: NDArray[np.bool_]) -> Iterator[tuple[Int64, NDArray[np.bool_]]]:
+    return zip(times.T, found.T, strict=True)
 
 
 def _device_times(spans: list[_Spans], profile: Profile) -> tuple[Int64, dict[str, int]]:
@@ -170,6 +177,7 @@ class _Memory:
         self._after = (np.searchsorted(begun, when, side="right") - 1).tolist()
         self._is_late = (when > span.end_ns.max(initial=NONE)).tolist()
         self._counts: Counter[str] = Counter()
+        self._freed_in: dict[int, int] = {}  # allocation -> the step in which it is freed
         self.workspaces = [0] * len(lives.steps)
 
     @property
@@ -201,7 +209,6 @@ class _Memory:
         """Give for each allocation the step after which it is freed, or END."""
         ends: dict[int, int] = {}
         held: dict[int, int] = {}
-        self._freed_in: dict[int, int] = {}
         for event, size in enumerate(self._bytes):
             address = self._address[event]
             if size > 0:
@@ -217,7 +224,7 @@ class _Memory:
 
     def _is_inside(self, event: int) -> bool:
         """Say whether an allocation is freed by the step that made it."""
-        return self._freed_in.get(event, NONE) == self._in_step[event]
+        return bool(self._freed_in.get(event, NONE) == self._in_step[event])
 
     def _assign(self, step: Step, events: list[int], ends: dict[int, int]) -> None:
         """Say which allocation is which storage: the size decides, then when it was freed."""

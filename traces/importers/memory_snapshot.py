@@ -99,8 +99,12 @@ def read_curve(content: Content, device: str | None) -> Curve:
     allocations, reservations = np.cumsum(rows[:, 1]), np.cumsum(rows[:, 2])
     time = rows[:, 0] if (rows[:, 0] > 0).all() else np.arange(len(rows))
     is_relative = allocated is None
-    base = -int(allocations.min(initial=0)) if allocated is None else allocated - int(allocations[-1])
-    floor = -int(reservations.min(initial=0)) if reserved is None else reserved - int(reservations[-1])
+    base = (
+        -int(allocations.min(initial=0)) if allocated is None else allocated - int(allocations[-1])
+    )
+    floor = (
+        -int(reservations.min(initial=0)) if reserved is None else reserved - int(reservations[-1])
+    )
     return Curve(
         content.name,
         where,
@@ -181,7 +185,7 @@ def _moved(history: list[Any], where: str) -> Any:
 
 
 def _final(snapshot: dict[str, Any], device: int, where: str) -> tuple[int | None, int | None]:
-    """Add up what the segments of a device hold when the snapshot is taken; None: there are none."""
+    """Add up what the segments of a device hold at the end; None: there are none."""
     segments = snapshot.get("segments")
     if segments is None:
         return None, None
