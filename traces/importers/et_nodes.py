@@ -254,7 +254,8 @@ def _tensor(value: list[Any], shape: Any, stride: Any, kind: str, position: int)
         if count.__class__ is not int or not 0 <= count <= MAX_COUNT:
             return None
     end = offset + numel
-    if stride and numel and shape.__class__ is list and len(stride) == len(shape):
+    has_strides = stride.__class__ is list and shape.__class__ is list and bool(stride)
+    if has_strides and numel and len(stride) == len(shape):
         end = _end(offset, shape, stride, end)
     return Tensor(tensor, storage, numel * itemsize, end * itemsize, device, position, kind, shape)
 

@@ -7,6 +7,7 @@ whatever its id was before. What is first seen as an input is a constant.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -297,8 +298,8 @@ def date_releases(lives: Lives, run: Run) -> Counter[str]:
         if storage.born == BEFORE and storage.ended == END:
             storage.freed = END
         elif storage.is_gradient:
-            later = [place for place in drops if place >= storage.last_use]
-            storage.freed = min(later[0] if later else END, storage.ended)
+            later = bisect_left(drops, storage.last_use)
+            storage.freed = min(drops[later] if later < len(drops) else END, storage.ended)
             inferred["releases of gradients"] += storage.freed != END
             inferred["gradients held to the end"] += storage.freed == END
         else:

@@ -91,6 +91,7 @@ def read_curve(content: Content, device: str | None) -> Curve:
     if n_events > len(data):
         raise TraceError(f"{n_events:,} events in {len(data):,} bytes: one is given twice", where)
     moved = {name: _moved(history, where) for name, history in histories.items()}
+    moved = {name: rows for name, rows in moved.items() if len(rows)}
     chosen = choose_device(
         {name: int(np.abs(rows[:, 1]).sum()) for name, rows in moved.items()}, device, where
     )
@@ -166,8 +167,10 @@ def _moved(history: list[Any], where: str) -> Any:
     -----
     A free is counted when it completes; in a history that has no completions, when it is asked for.
     """
-    actions = {event.get("action") for event in history if isinstance(event, dict)}
-    freed = "free_completed" if "free_completed" in actions else "free_requested"
+    is_completed = any(
+        isinstance(event, dict) and event.get("action") == "free_completed" for event in history
+    )
+    freed = "free_completed" if is_completed else "free_requested"
     signs = ALLOCATIONS | {freed: -1}
     rows = []
     for event in history:
