@@ -18,6 +18,10 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["rematsim"]):
     from fuzz_formats import SEPARATOR, check, seeds
+    from rematsim.traces.importers.registry import READERS, load_reader
+
+    for module in READERS:  # imported later, they would not be followed
+        load_reader(module)
 
 TOKEN = re.compile(rb'[\[\]{},:;"\n\0]|[^\[\]{},:;"\n\0]+')
 ODD = [b"-1", b"0", b"1e309", b"9007199254740993", b"null", b"[]", b"{}", b'""', b"\0" * 8]
