@@ -28,7 +28,10 @@ except ImportError as error:
 
 FORMAT, VERSION = "rematsim fx graph", 1
 # Operators that share their argument's storage although their schema does not say so.
-HIDDEN_VIEWS = ("aten::_unsafe_view", "aten::lift_fresh")
+HIDDEN_VIEWS = (
+    *("aten::_unsafe_view", "aten::lift_fresh", "aten::unsafe_chunk"),
+    *("aten::unsafe_split", "aten::unsafe_split_with_sizes"),
+)
 
 
 def dump_joint_graph(
@@ -186,6 +189,8 @@ def _aliases(node: Any, args: list[str]) -> tuple[list[int], list[int]]:
     views = []
     for value in schema.returns:
         sets = value.alias_info.before_set if value.alias_info is not None else ()
+        if value.alias_info is not None and not sets:  # a list of views names no set
+            sets = list(places)[:1]
         views.append(next((places[one] for one in sets if one in places), -1))
     return views, sorted(set(mutates))
 

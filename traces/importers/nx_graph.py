@@ -84,7 +84,8 @@ def _nodes(
     parameters = 0
     for position, node in enumerate(field_of(values, "nodes", list, ("graph", where))):
         what = f"node {position}"
-        key = field_of(node, "id" if "id" in node else "name", Id, (what, where))
+        is_by_id = isinstance(node, dict) and "id" in node
+        key = field_of(node, "id" if is_by_id else "name", Id, (what, where))
         if key in nodes:
             raise TraceError(f"{what}: there is a node {show(key)} already", where)
         label = node.get("name", key)

@@ -69,7 +69,7 @@ def read(request: Request) -> Imported:
     taken = {"operators": len(calls), "constants": len(storages.constants)}
     taken |= {"storages": counts["births"], "operators that mutate": counts["mutations"]}
     inferred = {
-        "constants: storages that are read before they are made": len(storages.constants),
+        "storages read before anything makes them (constants)": len(storages.constants),
         "releases after last use": released,
         "tensors of four bytes an element, in a storage of their own": counts["assumed"],
         "storage ids used again": counts["again"],

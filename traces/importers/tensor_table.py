@@ -71,7 +71,9 @@ def rows_of(content: Content, columns: Sequence[str]) -> Iterator[tuple[int, lis
     text = content.bytes(MAX_TABLE_BYTES)
     try:
         lines = csv.reader(io.StringIO(text.decode(), newline=""))
-        names = [name.strip() for name in next(lines)]
+        names = [name.strip() for name in next(lines, [])]
+        if missing := [column for column in columns if column not in names]:
+            raise TraceError(f"the first line names no column {missing[0]}", content.where)
         positions = [names.index(column) for column in columns]
         for row in lines:
             if not row:

@@ -102,8 +102,8 @@ def _are_surely_distinct(joined: bytes) -> bool:
     if lengths.max() > LONG_TEXT_BYTES:
         return False
     words = np.ndarray(len(joined) + 1, dtype="<u8", buffer=data, strides=(1,))
-    hashes = np.zeros(len(ends), dtype=np.uint64)
-    place, left = 0, np.arange(len(ends))
+    hashes = (words[starts] & WORD_MASKS[np.minimum(lengths, WORD_BYTES)]) * FACTOR
+    place, left = WORD_BYTES, np.flatnonzero(lengths > WORD_BYTES)
     while len(left):
         n_bytes = np.minimum(lengths[left] - place, WORD_BYTES)
         word = words[starts[left] + place] & WORD_MASKS[n_bytes]

@@ -99,7 +99,11 @@ def _fault(header: Header) -> str:
     expected = [*NUMBERS, *TEXTS]
     if [column.name for column in header.columns] != expected:
         return f"its columns are not those of version {VERSION}"
+    rows: dict[str, int] = {}
     for column in header.columns:
+        table = NUMBERS[column.name][1] if column.name in NUMBERS else column.name
+        if rows.setdefault(table, column.rows) != column.rows:
+            return f"column {column.name}: {column.rows:,} rows, where {rows[table]:,} go before"
         if column.name in TEXTS:
             kind, encodings, width = TEXT, TEXT_ENCODINGS, 0
         else:

@@ -89,14 +89,15 @@ def check_values(columns: Columns, fields: Columns, places: Places) -> None:
 
 def _check_results(columns: Columns, fields: Columns) -> None:
     """Check what results are views of."""
-    counts, alias = columns["call_results"], columns["result_alias"]
-    n_args = np.repeat(columns["call_args"], counts)
-    position = np.arange(len(alias)) - np.repeat(fields["result_offsets"][:-1], counts)
-    is_legal = (alias < n_args) & ((alias == -1) | (alias > -position - 2))
+    at_views = np.flatnonzero(columns["result_alias"] != -1)
+    alias = columns["result_alias"][at_views]
+    calls = np.searchsorted(fields["result_offsets"], at_views, side="right") - 1
+    position = at_views - fields["result_offsets"][calls]
+    is_legal = (alias < columns["call_args"][calls]) & (alias > -position - 2)
     _require(is_legal.all(), "result_alias: a view of what the call does not have")
-    is_view_of_bytes = (alias != -1) & (columns["result_bytes"] != 0)
-    _require(not is_view_of_bytes.any(), "result_bytes: a view has 0 bytes")
-    is_idle = (counts == 0) & (columns["call_mutates"] == 0)
+    has_bytes = columns["result_bytes"][at_views].any()
+    _require(not has_bytes, "result_bytes: a view has 0 bytes")
+    is_idle = (columns["call_results"] == 0) & (columns["call_mutates"] == 0)
     _require(not is_idle.any(), "a call has neither a result nor a mutated operand")
 
 

@@ -109,20 +109,25 @@ def fields_of(columns: Columns, places: Places) -> Columns:
 
     Names that do not exist come out as numbers out of range; nothing else is checked either.
     """
-    results = columns["call_results"]
     fields = {name: columns[name] for name in AS_THEY_ARE}
     for name, field in COUNTED.items():
         fields[field] = _offsets(columns[name])
     before_calls = places.bound_before[places.at[CALL]].astype(np.int32)
-    starts = before_calls - fields["result_offsets"][:-1].astype(np.int32)
     fields["instructions"] = _instructions(columns["codes"], places, columns["references"])
     fields["arg_names"] = np.repeat(before_calls, columns["call_args"]) - columns["args"]
-    n_results = int(fields["result_offsets"][-1])
-    fields["result_names"] = np.repeat(starts, results) + np.arange(n_results, dtype=np.int32)
+    fields["result_names"] = _bound_by_calls(places)
     back = columns["call_forward"]
     calls = np.arange(len(back), dtype=np.int32)
     fields["call_forward"] = np.where(back == 0, np.int32(-1), calls - back)
     return fields
+
+
+def _bound_by_calls(places: Places) -> Any:
+    """Give the names that are bound by no constant and by no copy."""
+    is_result = np.ones(places.n_names, dtype=bool)
+    for code in (CONSTANT, COPY):
+        is_result[places.bound_before[places.at[code]]] = False
+    return np.flatnonzero(is_result).astype(np.int32)
 
 
 def _references(places: Places, first: Any, second: Any) -> Ints:
@@ -155,6 +160,9 @@ def _instructions(codes: Any, places: Places, references: Any) -> Any:
 def _reference_starts(places: Places) -> tuple[dict[int, Ints], int]:
     """Say where the references of the instructions of each code begin, and how many there are."""
     referring = [code for code, count in enumerate(N_REFERENCES) if count]
+    if not len(places.at[COPY]) and not len(places.at[COPY_FROM]):  # as in most traces
+        none, releases = np.arange(0), np.arange(len(places.at[RELEASE]))
+        return {COPY: none, COPY_FROM: none, RELEASE: releases}, len(releases)
     at = np.concatenate([places.at[code] for code in referring])
     counts = np.repeat([N_REFERENCES[k] for k in referring], [len(places.at[k]) for k in referring])
     order = np.argsort(at, kind="stable")
