@@ -1,7 +1,7 @@
 """How long profiles take to read, and how much memory: run by hand, never by the tests.
 
-    python benchmarks/profiles.py                     # an execution trace of 14 MB, a Kineto file of 1 GB
-    python benchmarks/profiles.py --trace FILE        # an execution trace of your own
+    python benchmarks/profiles.py                  # made: a trace of 14 MB, a Kineto file of 1 GB
+    python benchmarks/profiles.py --trace FILE     # an execution trace of your own
     python benchmarks/profiles.py --kineto-mb 100
 
 The files are made here and deleted. Each reading is a process of its own; of several, the quickest
@@ -30,8 +30,7 @@ RELU = "aten::clamp_min(Tensor self, Scalar min) -> Tensor"
 READ_TRACE = "from rematsim.traces.importing import import_trace; import_trace(sys.argv[1:])"
 READ_CURVE = "from rematsim.traces.curves import load_curve; load_curve(sys.argv[1])"
 MEASURED = (
-    "import resource, sys, time; {code}; "
-    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    "import resource, sys, time; {code}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 )
 
 
@@ -124,19 +123,34 @@ def _events() -> Iterator[str]:
     while True:
         number += 1
         ts += chance.randrange(1, 30)
-        head = f'{{"ph": "X", "pid": 1, "tid": 1, "ts": {ts}.{number % 1000:03}, "dur": 9.5'
-        yield f'{head}, "cat": "cpu_op", "name": "aten::mm", "args": {{"External id": {number}, "Record function id": {number}, "Input Dims": [[64, 64], [64, 64]], "Ev Idx": {number}}}}},\n'
-        yield f'{head}, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {{"correlation": {number}, "cbid": 211}}}},\n'
-        yield f'{head}, "cat": "kernel", "name": "ampere_sgemm_64x64_nn", "args": {{"correlation": {number}, "stream": 7, "grid": [16, 8, 2], "block": [128, 1, 1]}}}},\n'
-        yield f'{head}, "cat": "python_function", "name": "torch/nn/modules/linear.py(114): forward", "args": {{"Python id": {number}, "Python parent id": 1}}}},\n'
+        for event in _operator(number):
+            yield json.dumps(event | {"ph": "X", "pid": 1, "tid": 1, "ts": ts, "dur": 9.5}) + ",\n"
         if len(held) < 100 or chance.random() < 0.5:
-            size = 512 * chance.randrange(1, 10_000)
-            held.append((number * 4096, size))
+            held.append((number * 4096, 512 * chance.randrange(1, 10_000)))
+            address, size = held[-1]
         else:
-            size = -held[0][1]
-        address = held[-1][0] if size > 0 else held.pop(0)[0]
+            address, size = held.pop(0)
+            size = -size
         total += size
-        yield f'{{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": {ts}, "args": {{"Device Type": 1, "Device Id": 0, "Addr": {address}, "Bytes": {size}, "Total Allocated": {total}, "Total Reserved": 85899345920}}}},\n'
+        args = {"Device Type": 1, "Device Id": 0, "Addr": address, "Bytes": size}
+        args |= {"Total Allocated": total, "Total Reserved": 80 << 30}
+        event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1}
+        yield json.dumps(event | {"tid": 1, "ts": ts, "args": args}) + ",\n"
+
+
+def _operator(number: int) -> list[dict[str, object]]:
+    """An operator, its launch, its kernel, and the Python function around it."""
+    inputs = {"Input Dims": [[64, 64], [64, 64]], "Ev Idx": number, "Record function id": number}
+    kernel = {"correlation": number, "stream": 7, "grid": [16, 8, 2], "block": [128, 1, 1]}
+    launch = {"correlation": number, "cbid": 211}
+    function = {"Python id": number, "Python parent id": 1}
+    named = [
+        ("cpu_op", "aten::mm", inputs),
+        ("cuda_runtime", "cudaLaunchKernel", launch),
+        ("kernel", "ampere_sgemm_64x64_nn", kernel),
+        ("python_function", "torch/nn/modules/linear.py(114): forward", function),
+    ]
+    return [{"cat": kind, "name": name, "args": args} for kind, name, args in named]
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def load(data: bytes, folder: Path, device: str | None = None) -> Curve:
 
 
 def test_a_snapshot_ends_with_what_its_segments_hold(tmp_path: Path) -> None:
-    """600 bytes at the end, after +1000, +500, -1000: so 100 before. A free counts when it is done."""
+    """600 bytes at the end, after +1000, +500, -1000: so 100 before; a free counts when done."""
     curve = load(files.snapshot(), tmp_path)
     assert (curve.device, curve.start_bytes, curve.is_relative) == ("cuda:0", 100, False)
     assert curve.allocated_bytes.tolist() == [100, 1100, 1600, 600]
@@ -81,7 +81,11 @@ def test_nothing_in_a_pickle_is_run(tmp_path: Path) -> None:
     assert mark.exists(), "the pickle would have done it"
 
 
-GLOBALS = [b"cos\nsystem\n.", b"\x80\x04\x8c\x02os\x8c\x06system\x93.", b"\x80\x02cbuiltins\neval\n."]
+GLOBALS = [
+    b"cos\nsystem\n.",
+    b"\x80\x04\x8c\x02os\x8c\x06system\x93.",
+    b"\x80\x02cbuiltins\neval\n.",
+]
 
 
 @pytest.mark.parametrize("data", GLOBALS)

@@ -156,7 +156,9 @@ def test_batch_norm_in_training_writes_its_running_statistics() -> None:
 def test_strides_tell_how_far_a_tensor_reaches() -> None:
     """An expanded tensor has more elements than its storage."""
     x = [1, 1, 0, 40, 4, "cpu"], [10, 4]
-    data = json.loads(execution_trace([node(2, 1, "aten::mm", files.MM, (x,), (files.Y,))], "1.1.1"))
+    data = json.loads(
+        execution_trace([node(2, 1, "aten::mm", files.MM, (x,), (files.Y,))], "1.1.1")
+    )
     data["nodes"][0]["inputs"]["strides"] = [[0, 1]]
     assert read(json.dumps(data).encode()).trace.constant_bytes.tolist() == [16]
 
@@ -171,7 +173,7 @@ def test_the_summary_says_what_was_taken_inferred_and_dropped() -> None:
     assert summary.inferred == {
         "releases at last use": 1,
         "gradients held to the end": 1,
-        "times from the cost model (a100)": 5,
+        "times from the cost model (h100)": 5,
         "workspaces from operators inside": 1,
     }
     assert summary.dropped == {

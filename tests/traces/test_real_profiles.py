@@ -168,9 +168,7 @@ def test_three_steps_of_resnet_with_collectives() -> None:
     """53 convolutions and batch norms three times over; 81% of its storage ids are used again."""
     imported = read(execution_trace, "pytorch_et_1.1.1-chakra_resnet_1gpu.json.tar.gz")
     trace = imported.trace
-    counts = dict(
-        zip(trace.operators, np.bincount(trace.call_operator).tolist(), strict=True)
-    )
+    counts = dict(zip(trace.operators, np.bincount(trace.call_operator).tolist(), strict=True))
     assert counts["aten::cudnn_convolution"] == counts["aten::cudnn_batch_norm"] == 159
     assert counts["c10d::allreduce_"] == 15
     assert counts["aten::addmm"] == 3

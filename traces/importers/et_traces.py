@@ -14,8 +14,6 @@ from ..builder import TraceBuilder
 from ..trace import MAX_VALUE, Trace
 from .et_storages import BEFORE, END, Lives, Step, Value
 
-DEFAULT_DEVICE = "a100"
-
 
 def to_trace(
     lives: Lives, builder: TraceBuilder, times_ns: Sequence[int], workspaces: Sequence[int]
@@ -120,14 +118,14 @@ class _Writer:
             self._builder.release(value.name)
 
 
-def estimate_ns(steps: Iterable[Step], device: str | None) -> list[int]:
+def estimate_ns(steps: Iterable[Step], device: str) -> list[int]:
     """Estimate times with the cost model.
 
     Parameters
     ----------
     steps : iterable of Step
-    device : str or None
-        As ``devices.device`` knows it; None: ``DEFAULT_DEVICE``.
+    device : str
+        As ``devices.device`` knows it.
 
     Returns
     -------
@@ -142,7 +140,7 @@ def estimate_ns(steps: Iterable[Step], device: str | None) -> list[int]:
     from ..costs import TensorKind, operator_ns
     from ..devices import device as named
 
-    machine = named(device or DEFAULT_DEVICE)
+    machine = named(device)
     kinds: dict[str, TensorKind | None] = {}
     known: dict[tuple[str, ...], int] = {}
 

@@ -92,14 +92,16 @@ def _joined(run: Run, lives: Lives, companion: Content) -> Joined:
 def _imported(request: Request, run: Run, lives: Lives, joined: Joined | None) -> Imported:
     """Make the trace, with what has been measured or else is estimated."""
     from ..builder import TraceBuilder
+    from ..devices import DEFAULT
     from .et_storages import date_releases
-    from .et_traces import DEFAULT_DEVICE, estimate_ns, to_trace
+    from .et_traces import estimate_ns, to_trace
 
     workspaces = [step.operator.temporary_bytes for step in lives.steps]
     inferred = Counter(date_releases(lives, run))
     if joined is None:
-        times = estimate_ns(lives.steps, request.device)
-        inferred[f"times from the cost model ({request.device or DEFAULT_DEVICE})"] = len(times)
+        device = request.device or DEFAULT
+        times = estimate_ns(lives.steps, device)
+        inferred[f"times from the cost model ({device})"] = len(times)
     else:
         times = joined.times_ns
         inferred.update(joined.inferred)

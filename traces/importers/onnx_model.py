@@ -13,7 +13,7 @@ from ...errors import InputError, TraceError
 from ...opcodes import PHASE_BACKWARD, PHASE_FORWARD, TAG_DATA_DEPENDENT, TAG_RANDOM
 from ..builder import TraceBuilder
 from ..costs import TensorKind, operator_ns
-from ..devices import Device
+from ..devices import DEFAULT, Device
 from ..devices import device as named
 from ..trace import MAX_VALUE
 from .onnx_graph import Graph, Shape, Vertex, load
@@ -21,7 +21,6 @@ from .protobuf_wire import BYTES, VARINT, WireError, varint
 from .reader import Imported, Request, Summary
 
 FORMAT = "ONNX model"
-DEFAULT_DEVICE = "a100"
 MAX_IR_VERSION = 100
 
 # ModelProto's fields that may stand second, with their wire types: onnx.proto.
@@ -72,7 +71,7 @@ def read(request: Request) -> Imported:
         It is no model, or its nodes are not in the order of execution.
     """
     graph = load(request.data.bytes(), request.where)
-    device = request.device or DEFAULT_DEVICE
+    device = request.device or DEFAULT
     writer = _Writer(graph, request, named(device))
     writer.forward()
     writer.backward()
