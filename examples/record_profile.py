@@ -4,8 +4,8 @@
 
 The model knows nothing of it. One step warms up; of the next, an execution trace (what ran on
 which tensors), a Kineto trace (when, and every allocation) and, on a GPU, a memory snapshot are
-written. `rematsim import FOLDER/execution_trace.json FOLDER/kineto.json -o step.trace` makes a trace
-of the first two.
+written. `rematsim import FOLDER/execution_trace.json FOLDER/kineto.json -o step.trace` makes a
+trace of the first two.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 from profile_fuzz import RAW_TIMELINE, TIMELINE
 from rematsim.errors import TraceError
 from rematsim.traces.curves import Curve, load_curve
+from rematsim.traces.loading import load_trace
 
 
 def load(data: bytes, folder: Path, device: str | None = None) -> Curve:
@@ -137,3 +138,11 @@ def test_what_holds_no_curve_is_refused_with_its_message(what: str, tmp_path: Pa
 def test_a_device_that_is_not_in_it_is_named_with_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no memory events of cuda:3; there are of cpu"):
         load(files.kineto(), tmp_path, "cuda:3")
+
+
+@pytest.mark.parametrize("data", [files.snapshot(), TIMELINE, RAW_TIMELINE])
+def test_no_trace_is_made_of_a_curve(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "profile.bin"
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="it names no operators.*; use compare-memory"):
+        load_trace(path, cache=False)

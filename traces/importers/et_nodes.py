@@ -13,6 +13,7 @@ import msgspec
 
 from ...errors import TraceError
 from ..wording import reason, show
+from .et_schemas import RUNNING_STATISTICS as VALUES_MATTER
 
 MAX_COUNT = 2**53  # of ids, elements and bytes
 MAX_DIMENSIONS = 64
@@ -43,6 +44,7 @@ DTYPES = {
 ACCUMULATE = "torch::autograd::AccumulateGrad"
 KERNELS = ("nccl:", "gloo:", "mpi:", "triton")
 ON_TENSORS = (ACCUMULATE, *KERNELS)
+MAX_VALUES = 16  # of the inputs of operators whose other inputs matter, too
 
 
 class Tensor(NamedTuple):
@@ -98,7 +100,7 @@ class Node(NamedTuple):
     inputs: list[Tensor]
     outputs: list[Tensor]
     kernel: str  # who made a kernel that is no operator: "triton"
-    values: list[Any]  # the inputs as they stand
+    values: list[Any]  # the first inputs as they stand, where other things than tensors matter
 
 
 class _Io(msgspec.Struct):
@@ -164,10 +166,11 @@ def decode(blocks: Iterable[bytes], where: str) -> Iterator[Node]:
 def _node(raw: _Raw, where: str) -> Node:
     """Put a node of either layout into the one form."""
     inputs, outputs = raw.inputs, raw.outputs
-    if inputs.__class__ is list:
+    if isinstance(inputs, list):
         inputs = _Io(inputs, raw.input_shapes, raw.input_types)
-    if outputs.__class__ is list:
+    if isinstance(outputs, list):
         outputs = _Io(outputs, raw.output_shapes, raw.output_types)
+    values = inputs.values
     for attribute in raw.attrs:
         name, value = attribute.name, attribute.value
         if name in _TEXTS if value.__class__ is str else name in _COUNTS:
@@ -191,10 +194,10 @@ def _node(raw: _Raw, where: str) -> Node:
         raw.rf_id,
         raw.seq_id,
         raw.scope,
-        _tensors(inputs, raw.id, where),  # type: ignore[arg-type]
-        _tensors(outputs, raw.id, where),  # type: ignore[arg-type]
+        _tensors(inputs, raw.id, where),
+        _tensors(outputs, raw.id, where),
         raw.kernel_backend,
-        inputs.values,  # type: ignore[union-attr]
+        values[:MAX_VALUES] if raw.name in VALUES_MATTER else [],
     )
 
 

@@ -21,6 +21,7 @@ from ..wording import reason, show
 if TYPE_CHECKING:
     from ..contents import Content
     from ..curves import Curve
+    from .reader import Request
 
 FORMAT = "CUDA memory snapshot"
 
@@ -56,6 +57,21 @@ class _Unpickler(pickle.Unpickler):
 def recognizes(head: bytes) -> bool:
     """Say whether it is a pickle: of protocol 2 to 5, which say so."""
     return head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+
+
+def read(request: Request) -> NoReturn:
+    """Refuse: it makes no trace.
+
+    Raises
+    ------
+    TraceError
+        Always.
+    """
+    hint = "use compare-memory to hold a replay against it"
+    raise TraceError(
+        f"a CUDA memory snapshot: it names no operators, so no trace can be made of it; {hint}",
+        request.where,
+    )
 
 
 def read_curve(content: Content, device: str | None) -> Curve:

@@ -7,7 +7,7 @@ a picture and is not read.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from ..wording import reason
 if TYPE_CHECKING:
     from ..contents import Content
     from ..curves import Curve
+    from .reader import Request
 
 FORMAT = "memory timeline"
 
@@ -34,6 +35,21 @@ _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def recognizes(head: bytes) -> bool:
     """Say whether it begins with lists of numbers in a list."""
     return bool(_BEGIN.match(head))
+
+
+def read(request: Request) -> NoReturn:
+    """Refuse: it makes no trace.
+
+    Raises
+    ------
+    TraceError
+        Always.
+    """
+    hint = "use compare-memory to hold a replay against it"
+    raise TraceError(
+        f"a memory timeline: it names no operators, so no trace can be made of it; {hint}",
+        request.where,
+    )
 
 
 def read_curve(content: Content, device: str | None) -> Curve:

@@ -24,6 +24,8 @@ READERS = (
     "kineto",
     "chakra",
     "onnx_model",
+    "memory_snapshot",
+    "memory_timeline",
 )
 FALLBACK = "dtr_reader"
 
