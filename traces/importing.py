@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..errors import TraceError
 from .importers.reader import Reader, Request, Summary
-from .importers.registry import find_reader
+from .importers.registry import find_reader, read_with
 from .loading import open_content
 from .trace import Trace
 
@@ -86,7 +86,7 @@ def import_trace(
         time_unit=time_unit,
         fixed_bytes=fixed_bytes,
     )
-    imported = reader.read(request)
+    imported = read_with(reader, request)
     files = (content.where, *(companion.where for companion in companions))
     return Import(imported.trace, imported.summary, reader.FORMAT, files)
 
