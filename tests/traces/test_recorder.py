@@ -247,7 +247,7 @@ def test_a_failure_to_record_does_not_disturb_the_program(
     def fail(*_: Any) -> None:
         raise ValueError("broken recorder")
 
-    monkeypatch.setattr(recorder, "_view", fail)
+    monkeypatch.setattr(recorder, "geometry", fail)
     done = []
     with pytest.raises(TraceError, match="broken recorder"), traces.capture():
         done.append(torch.ones(2).sum())

@@ -1,0 +1,95 @@
+"""Read off an ATen operator's schema what a capture has to know of it.
+
+Needs torch, so only the modules of a capture import it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+
+from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
+
+# Operators whose schema hides that they write to the running mean and variance when training.
+HIDDEN_WRITES = dict.fromkeys(
+    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({3, 4})
+)
+TRAINING_ARGUMENT = 5
+COLLECTIVES = ("c10d", "_c10d_functional", "_dtensor")
+
+
+# What an operator is to a capture.
+COMPUTES, ASKS, OPENS_REGION, CLOSES_REGION = range(4)
+
+
+class Traits(NamedTuple):
+    """What an operator's schema says, looked up once for each operator.
+
+    Attributes
+    ----------
+    name : str
+        With the namespace, unless that is ATen.
+    written : frozenset of int or str
+        Arguments that it writes to, by position or by keyword.
+    returns_written : tuple of bool
+        Which of its results are such arguments.
+    tags : int
+        The tags in ``opcodes.py``.
+    is_foreach, is_inplace_view : bool
+        Whether it takes lists apart; whether it changes the description of a tensor alone.
+    role : int
+        ``COMPUTES``, or one of the others.
+    """
+
+    name: str
+    written: frozenset[int | str]
+    returns_written: tuple[bool, ...]
+    tags: int
+    is_foreach: bool
+    is_inplace_view: bool
+    role: int
+
+
+@cache
+def traits_of(func: Any) -> Traits:
+    """Read an operator's schema."""
+    schema = func._schema
+    namespace, name = schema.name.split("::")
+    writes = [
+        argument.name if argument.kwarg_only else position
+        for position, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return Traits(
+        name=name if namespace == "aten" else f"{namespace}.{name}",
+        written=frozenset(writes),
+        returns_written=tuple(
+            value.alias_info is not None and value.alias_info.is_write for value in schema.returns
+        ),
+        tags=(
+            TAG_RANDOM * (torch.Tag.nondeterministic_seeded in func.tags)
+            | TAG_DATA_DEPENDENT * (torch.Tag.data_dependent_output in func.tags)
+            | TAG_COLLECTIVE * (namespace in COLLECTIVES)
+        ),
+        is_foreach=name.startswith(("_foreach_", "_fused_", "_amp_foreach_")),
+        is_inplace_view=torch.Tag.inplace_view in func.tags,
+        role=_role(namespace, name),
+    )
+
+
+def _role(namespace: str, name: str) -> int:
+    if namespace == "profiler":
+        if name.startswith("_record_function_enter"):
+            return OPENS_REGION
+        return CLOSES_REGION if name.startswith("_record_function_exit") else ASKS
+    return ASKS if namespace == "prim" else COMPUTES
+
+
+def written_arguments(traits: Traits, args: Any) -> frozenset[int | str]:
+    """Return the arguments that a call writes to, those that the schema hides included."""
+    hidden = HIDDEN_WRITES.get(traits.name)
+    if hidden and len(args) > TRAINING_ARGUMENT and args[TRAINING_ARGUMENT]:
+        return traits.written | hidden
+    return traits.written
