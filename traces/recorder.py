@@ -2,17 +2,19 @@
 
 Needs torch (the extra ``capture``) and imports it at once, so nothing else imports this module
 before it is asked to capture. What is recorded is in ``recording.py``; how a user starts it, in
-``capturing.py``. It reads of autograd what torch has no public name for, and nothing else.
+``capturing.py``. What runs at each operator is written to be quick: plain tuples, of which
+``raw_events.py`` makes a recording at the end.
 """
 
 from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import TraceError
@@ -21,27 +23,12 @@ from .autograd import Engine
 from .clocks import Clock, best_clock
 from .module_paths import ModulePaths
 from .naming import constant_labels
-from .open_calls import OpenCall, Spread, geometry
-from .recording import (
-    BackwardEntered,
-    Constant,
-    Death,
-    Event,
-    RecordedCall,
-    Recording,
-    StepEnd,
-    View,
-    split_by_tensor,
-)
-from .schemas import (
-    CLOSES_REGION,
-    COMPUTES,
-    OPENS_REGION,
-    Traits,
-    traits_of,
-    written_arguments,
-)
+from .raw_events import BACKWARD, STEP_END, OpenCall, RawEvent, RawView, events_of, geometry
+from .recording import Constant, Recording
+from .schemas import CLOSES_REGION, OPENS_REGION, Traits, traits_by_id, traits_of, written_arguments
 from .storages import StorageTable, dense_tensors, living_storages
+
+_NO_TENSORS = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout}
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -70,8 +57,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._modules = ModulePaths(self._models, self._is_followed)
         self._thread = threading.get_ident()
         self._regions: list[bool] = []
+        self._outside_engine = PHASE_FORWARD
         self._engine = Engine()
-        self._events: list[Event | Spread] = []
+        self._events: list[RawEvent] = []
         self._constants: dict[int, Constant] = {}
         self._names: dict[int, str] = {}
         self._storages = StorageTable()
@@ -86,18 +74,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
         self._modules.close()
-        self._storages_flushed().close()
+        self._flush_deaths()
+        self._storages.close()
 
     def end_step(self, is_said: bool) -> None:
         """Note that a step ends: by a mark in the program, or because its optimizer has stepped."""
         if self.failure is None:
             gc.collect()
-            self._storages_flushed()
+            self._flush_deaths()
             for address, label in constant_labels(self._models, self._optimizers).items():
                 number = self._storages.find(address)
                 if number is not None and number not in self._constants:
                     self._names[number] = label
-            self._events.append(StepEnd(is_said))
+            self._events.append(STEP_END[is_said])
             self._modules.forget_nodes()
 
     def recording(self) -> Recording:
@@ -111,29 +100,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if self.failure is not None:
             raise TraceError(str(self.failure)) from self.failure
         constants = dict(sorted((self._constants | self._storages.held).items()))
-        return Recording(constants, tuple(self._timed_events()), labels=dict(self._names))
-
-    def _timed_events(self) -> Iterator[Event]:
-        """Yield the events with their times, calls over lists taken apart."""
-        calls = [event for event in self._events if isinstance(event, RecordedCall | Spread)]
-        raw = [event.call if isinstance(event, Spread) else event for event in calls]
-        times = iter(self._clock.resolve([call.time_ns for call in raw]))
-        for event in self._events:
-            if isinstance(event, RecordedCall):
-                yield event._replace(time_ns=next(times))
-            elif isinstance(event, Spread):
-                whole = event.call._replace(time_ns=next(times))
-                yield from split_by_tensor(whole, event.parts, event.width)
-            else:
-                yield event
+        events = tuple(events_of(self._events, self._clock))
+        return Recording(constants, events, labels=dict(self._names))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator; record it if it is one that computes."""
         kwargs = kwargs or {}
-        traits = traits_of(func)
-        if traits.role != COMPUTES or self.failure is not None:
-            if traits.role in (OPENS_REGION, CLOSES_REGION):
-                self._follow_region(traits.role, args)
+        traits = traits_by_id.get(id(func)) or traits_of(func)
+        if traits.role or self.failure is not None:
+            self._follow_region(traits.role, args)
             return func(*args, **kwargs)
         try:
             call = self._begin(traits, args, kwargs)
@@ -144,7 +119,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         output = func(*args, **kwargs)
         elapsed = self._clock.stop(started)
         try:
-            self._end(call, output, elapsed)
+            self._end(traits, call, output, elapsed)
         except Exception as failure:
             self.failure = failure
         return output
@@ -153,8 +128,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """Follow the profiler's regions; ``Optimizer.step`` runs in one of its own."""
         if role == OPENS_REGION:
             self._regions.append(str(args[0]).startswith("Optimizer.step"))
-        elif self._regions:
+        elif role == CLOSES_REGION and self._regions:
             self._regions.pop()
+        self._outside_engine = PHASE_OPTIMIZER if any(self._regions) else PHASE_FORWARD
 
     def is_elsewhere(self, what: str) -> bool:
         """Say whether something runs in another thread, which this mode does not see."""
@@ -171,87 +147,99 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """Say whether a module runs where this mode sees it."""
         return not self.is_elsewhere(f"module {type(module).__name__}")
 
-    def _storages_flushed(self) -> StorageTable:
+    def _flush_deaths(self) -> None:
         """Move the deaths since the last call into the record."""
-        storages = self._storages
-        if storages.dead:
-            dead, storages.dead = storages.dead, []
-            self._events.extend(map(Death, dead))
-        return storages
+        self._events.extend(self._storages.dead)
+        self._storages.dead.clear()
 
     def _begin(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
         """Note an operator's arguments before it runs; unknown storages were there before."""
-        self._storages_flushed()
-        engine = self._engine
+        storages, engine = self._storages, self._engine
+        if storages.dead:
+            self._flush_deaths()
         if engine.look():
-            self._events.append(BackwardEntered())
-        node = engine.node()
-        call = OpenCall(traits, node, self._modules.of_call(engine.is_running, node))
-        if traits.name != "lift_fresh":  # torch.tensor(...): its argument was made just now
-            written = written_arguments(traits, args)
-            if traits.is_foreach:
-                call.width = len(args[0])
-            for position, value in enumerate(args):
-                self._add_arguments(call, value, position in written)
-            for key, value in kwargs.items():
-                self._add_arguments(call, value, key in written)
+            self._events.append(BACKWARD)
+        if kwargs or not traits.is_plain:
+            return self._begin_with_care(traits, args, kwargs)
+        find = storages.find
+        arguments: list[RawView] = []
+        for value in args:
+            if type(value) in _NO_TENSORS:
+                continue
+            try:
+                number = find(value.untyped_storage()._cdata)
+            except (AttributeError, NotImplementedError):  # a list; a sparse tensor
+                arguments.extend(map(self._view, dense_tensors(value)))
+                continue
+            if number is None:
+                number = self._first_seen(value)
+            arguments.append(
+                (number, value.storage_offset(), value.shape, value.stride(), value.dtype)
+            )
+        return OpenCall(arguments, (), (), 0, None)
+
+    def _begin_with_care(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
+        """Note arguments of which some may be written, or are lists to be taken apart."""
+        call = OpenCall([], [], [], len(args[0]) if traits.is_foreach else 0, {})
+        if traits.name == "lift_fresh":  # torch.tensor(...): its argument was made just now
+            return call
+        written = written_arguments(traits, args)
+        for key, value in (*enumerate(args), *kwargs.items()):
+            if type(value) in _NO_TENSORS:
+                continue
+            is_list = isinstance(value, list | tuple)
+            is_apart = call.width and is_list and len(value) == call.width
+            for part, element in enumerate(value) if is_apart else ((-1, value),):
+                for tensor in dense_tensors(element):
+                    call.add(self._view(tensor), tensor, key in written, part)
         return call
 
-    def _add_arguments(self, call: OpenCall, value: Any, is_written: bool) -> None:
-        """Note the tensors of an argument."""
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            call.add(self._known(value), value, is_written)
-        elif isinstance(value, list | tuple) and call.width == len(value):
-            for part, element in enumerate(value):
-                for tensor in dense_tensors(element):
-                    call.add(self._known(tensor), tensor, is_written, part)
-        elif isinstance(value, list | tuple | torch.Tensor):
-            for tensor in dense_tensors(value):
-                call.add(self._known(tensor), tensor, is_written)
+    def _view(self, tensor: Tensor) -> RawView:
+        """Describe a strided tensor; its storage, if it is new here, was there before."""
+        number = self._storages.find(tensor.untyped_storage()._cdata)
+        return (self._first_seen(tensor) if number is None else number, *geometry(tensor))
 
-    def _known(self, tensor: torch.Tensor) -> int:
-        """Return the number of a tensor's storage; one that is new here was there before."""
+    def _first_seen(self, tensor: Tensor) -> int:
+        """Give a number to a storage that was there before the first call."""
         storage = tensor.untyped_storage()
-        number = self._storages.find(storage._cdata)
-        if number is None:
-            number = self._storages.add(storage)
-            label = self._labels.pop(storage._cdata, "")
-            kind = geometry(tensor).kind.text()
-            self._constants[number] = Constant(label, storage.nbytes(), kind)
+        number = self._storages.add(storage)
+        label = self._labels.pop(storage._cdata, "")
+        kind = geometry(tensor).kind.text()
+        self._constants[number] = Constant(label, storage.nbytes(), kind)
         return number
 
-    def _phase(self) -> int:
-        if self._engine.is_running:
-            return PHASE_BACKWARD
-        return PHASE_OPTIMIZER if any(self._regions) else PHASE_FORWARD
-
-    def _end(self, call: OpenCall, output: Any, elapsed: int) -> None:
+    def _end(self, traits: Traits, call: OpenCall, output: Any, elapsed: int) -> None:
         """Note an operator's results after it has run."""
-        traits = call.traits
         sizes = call.resized() if call.written else []
         keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
-        results: list[View] = []
-        for tensor in call.fresh_results(output, keeps_contents):
-            storage = tensor.untyped_storage()
-            number = self._storages.find(storage._cdata)
-            if number is None:
-                number = self._storages.add(storage)
-                sizes.append((number, storage.nbytes()))
-            results.append(View(number, geometry(tensor)))
-        recorded = RecordedCall(
-            traits.name,
-            tuple(call.arguments),
-            tuple(results),
-            () if keeps_contents else tuple(call.written),
-            tuple(sizes),
-            elapsed,
-            self._phase(),
-            call.module,
-            traits.tags,
-            call.autograd_node,
-            self._engine.is_recomputing,
-        )
-        if call.width > 1:
-            self._events.append(Spread(recorded, tuple(call.parts), call.width))
+        if traits.is_plain and type(output) is Tensor and output.layout is torch.strided:
+            outputs: Iterable[Tensor] = (output,)
         else:
-            self._events.append(recorded)
+            outputs = traits.fresh_results(output, keeps_contents)
+        storages = self._storages
+        results: list[RawView] = []
+        for tensor in outputs:
+            storage = tensor.untyped_storage()
+            number = storages.find(storage._cdata)
+            if number is None:
+                number = storages.add(storage)
+                sizes.append((number, storage.nbytes()))
+            results.append(
+                (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+            )
+        engine = self._engine
+        is_running, node = engine.is_running, engine.node()
+        self._events.append(
+            (
+                traits,
+                call,
+                results,
+                sizes,
+                keeps_contents,
+                elapsed,
+                PHASE_BACKWARD if is_running else self._outside_engine,
+                self._modules.of_call(is_running, node),
+                node,
+                engine.is_recomputing,
+            )
+        )

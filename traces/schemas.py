@@ -5,12 +5,13 @@ Needs torch, so only the modules of a capture import it.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 
 from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
+from .storages import dense_tensors
 
 # Operators whose schema hides that they write to the running mean and variance when training.
 HIDDEN_WRITES = dict.fromkeys(
@@ -41,6 +42,8 @@ class Traits(NamedTuple):
         Whether it takes lists apart; whether it changes the description of a tensor alone.
     role : int
         ``COMPUTES``, or one of the others.
+    is_plain : bool
+        Whether it writes to nothing that it is given, and takes no lists apart.
     """
 
     name: str
@@ -50,10 +53,46 @@ class Traits(NamedTuple):
     is_foreach: bool
     is_inplace_view: bool
     role: int
+    is_plain: bool
+
+    def fresh_results(self, output: Any, keeps_contents: bool) -> Iterator[torch.Tensor]:
+        """Yield the tensors that come out, but for those that went in to be written.
+
+        Parameters
+        ----------
+        output : object
+            What the operator returned.
+        keeps_contents : bool
+            Whether those that went in were described anew and not written.
+
+        Yields
+        ------
+        torch.Tensor
+        """
+        is_written = self.returns_written
+        if len(is_written) == 1:
+            if keeps_contents or not is_written[0]:
+                yield from dense_tensors(output)
+            return
+        for value, was_given in zip(output or (), is_written, strict=False):
+            if keeps_contents or not was_given:
+                yield from dense_tensors(value)
 
 
-@cache
+traits_by_id: dict[int, Traits] = {}
+_operators: list[Any] = []  # kept, so that no other gets their ids
+
+
 def traits_of(func: Any) -> Traits:
+    """Return what an operator's schema says; read it the first time."""
+    traits = traits_by_id.get(id(func))
+    if traits is None:
+        traits = traits_by_id[id(func)] = _read(func)
+        _operators.append(func)
+    return traits
+
+
+def _read(func: Any) -> Traits:
     """Read an operator's schema."""
     schema = func._schema
     namespace, name = schema.name.split("::")
@@ -62,8 +101,11 @@ def traits_of(func: Any) -> Traits:
         for position, argument in enumerate(schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
+    label = name if namespace == "aten" else f"{namespace}.{name}"
+    is_foreach = name.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
+    is_hiding = label in HIDDEN_WRITES or label == "lift_fresh"
     return Traits(
-        name=name if namespace == "aten" else f"{namespace}.{name}",
+        name=label,
         written=frozenset(writes),
         returns_written=tuple(
             value.alias_info is not None and value.alias_info.is_write for value in schema.returns
@@ -73,9 +115,10 @@ def traits_of(func: Any) -> Traits:
             | TAG_DATA_DEPENDENT * (torch.Tag.data_dependent_output in func.tags)
             | TAG_COLLECTIVE * (namespace in COLLECTIVES)
         ),
-        is_foreach=name.startswith(("_foreach_", "_fused_", "_amp_foreach_")),
+        is_foreach=is_foreach,
         is_inplace_view=torch.Tag.inplace_view in func.tags,
         role=_role(namespace, name),
+        is_plain=not (writes or is_foreach or is_hiding),
     )
 
 

@@ -100,27 +100,26 @@ class StorageTable:
     def _lost(self, pointer: int, size: int, label: str) -> None:
         """Note that a watched storage has died before any call used it."""
         del self._watched[pointer]
-        number = self._next_number()
+        number = self._count
+        self._count = number + 1
         self.held[number] = Constant(label, size)
         self.dead.append(number)
 
     def add(self, storage: Any) -> int:
         """Give a number to a storage that has not been seen."""
         pointer = storage._cdata
-        self._watched.pop(pointer, None)
-        number = self._numbers[pointer] = self._next_number()
-        self._references[number] = weakref.ref(storage, lambda _: self._died(pointer))
+        if self._watched:
+            self._watched.pop(pointer, None)
+        number = self._count
+        self._count = number + 1
+        self._numbers[pointer] = number
+        self._references[pointer] = weakref.ref(storage, lambda _: self._died(pointer))
         return number
-
-    def _next_number(self) -> int:
-        self._count += 1
-        return self._count - 1
 
     def _died(self, pointer: int) -> None:
         """Forget a storage at once, since its address may be used again."""
-        number = self._numbers.pop(pointer)
-        del self._references[number]
-        self.dead.append(number)
+        del self._references[pointer]
+        self.dead.append(self._numbers.pop(pointer))
 
     def close(self) -> None:
         """Stop watching."""
