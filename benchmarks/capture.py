@@ -50,7 +50,7 @@ def seconds_of(step: Callable[[], Any], mode: AbstractContextManager[Any]) -> tu
 
 def measure(name: str, repeats: int) -> dict[str, Any]:
     """Take turns; give the minimum of each and what an operator costs above the empty mode."""
-    made = runpy.run_path(str(EXAMPLES / "capture_models.py"))["MODELS"]
+    made = runpy.run_path(str(EXAMPLES / "training_models.py"))["MODELS"]
     torch.manual_seed(0)
     model, optimizer, step = made[name]()[:3]
     for group in optimizer.param_groups:  # no learning: every step computes the same

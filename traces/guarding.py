@@ -1,0 +1,119 @@
+"""Fake tensors, made safe: operators that need a value, or would end the process, are answered.
+
+Needs torch, so only the modules of a capture import it. Under ``fake_tensors`` a program makes and
+uses tensors that have a shape and no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..errors import InputError, TraceError
+from .refusing import has_cuda_build
+from .schemas import traits_of
+from .substitution import TARGETS, CudaOperators, lists_in_optimizers
+
+_CHECK = "_amp_foreach_non_finite_check_and_unscale_"
+
+
+class Guard(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
+    """Stands before fake tensors: answers what asks for a value, refuses what cannot be.
+
+    A value that a program asks for (``loss.item()``) is taken to be 1, a truth to be false;
+    whether gradients are infinite (mixed precision) to be 0, so that the optimizer steps.
+
+    Attributes
+    ----------
+    values_made_up : int
+        How often a program was given such a value.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values_made_up = 0
+        self._infinities: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        traits = traits_of(func)
+        if traits.role:  # an exception here could end the process
+            return func(*args, **kwargs)
+        if kwargs:
+            _refuse_cuda(kwargs.get("device"))
+        if traits.name == _CHECK:
+            self._infinities.add(args[1].untyped_storage()._cdata)
+        try:
+            return func(*args, **kwargs)
+        except DataDependentOutputException:
+            if traits.name != "_local_scalar_dense":
+                raise TraceError(_needs_values(traits.name)) from None
+            return self._value(args[0])
+        except DynamicOutputShapeException:
+            raise TraceError(_needs_values(traits.name)) from None
+
+    def _value(self, tensor: Any) -> Any:
+        """Make up the value of a tensor of one element."""
+        self.values_made_up += 1
+        if tensor.untyped_storage()._cdata in self._infinities:
+            return 0.0
+        if tensor.dtype is torch.bool:
+            return False
+        return 1.0 if tensor.dtype.is_floating_point else 1
+
+
+def _needs_values(operator: str) -> str:
+    return (
+        f"{operator}: its result depends on values, which fake tensors do not have; "
+        "capture with real ones (without --fake)"
+    )
+
+
+def _refuse_cuda(device: Any) -> None:
+    """Refuse CUDA on a build without it, where the first gradient would end the process."""
+    if device is not None and torch.device(device).type == "cuda" and not has_cuda_build():
+        raise InputError(
+            f"device {str(device)!r}: this torch ({torch.__version__}) is built without CUDA, and "
+            "fake CUDA tensors would end the process; let the program use the CPU, and take "
+            "--target cuda for the operators that a GPU would run"
+        )
+
+
+@contextmanager
+def fake_tensors(target: str) -> Iterator[Guard]:
+    """Let every tensor that is made in the block be fake.
+
+    Parameters
+    ----------
+    target : {"cpu", "cuda"}
+        Whose operators are run: those of the CPU, or those that a GPU would run.
+
+    Yields
+    ------
+    Guard
+
+    Raises
+    ------
+    InputError
+        If there is no such target.
+    """
+    if target not in TARGETS:
+        raise InputError(f"target {target!r}: unknown; known: {', '.join(TARGETS)}")
+    guard = Guard()
+    with ExitStack() as stack:
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(guard)
+        if target == "cuda":
+            stack.enter_context(CudaOperators())
+            stack.enter_context(lists_in_optimizers())
+        yield guard
