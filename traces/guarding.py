@@ -14,20 +14,22 @@ import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils import _foreach_utils
 
 from ..errors import InputError, TraceError
 from .refusing import has_cuda_build
 from .schemas import traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
 
+_DEVICE = torch.ops.prim.device.default
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
 
-class Guard(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
-    """Stands before fake tensors: answers what asks for a value, refuses what cannot be.
+class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent for types
+    """Fake tensors that answer what asks for a value, and refuse what cannot be.
 
     A value that a program asks for (``loss.item()``) is taken to be 1, a truth to be false;
     whether gradients are infinite (mixed precision) to be 0, so that the optimizer steps.
@@ -39,22 +41,28 @@ class Guard(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent whe
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(allow_non_fake_inputs=True)
         self.values_made_up = 0
         self._infinities: set[int] = set()
+
+    def __deepcopy__(self, _: Any) -> GuardedFakes:
+        """Stay the one mode: a copied module's tensors would belong to another."""
+        return self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator."""
         kwargs = kwargs or {}
+        if func is _DEVICE and not self.in_kernel_invocation and isinstance(args[0], FakeTensor):
+            return args[0].fake_device
         traits = traits_of(func)
         if traits.role:  # an exception here could end the process
-            return func(*args, **kwargs)
+            return super().__torch_dispatch__(func, types, args, kwargs)
         if kwargs:
             _refuse_cuda(kwargs.get("device"))
         if traits.name == _CHECK:
             self._infinities.add(args[1].untyped_storage()._cdata)
         try:
-            return func(*args, **kwargs)
+            return super().__torch_dispatch__(func, types, args, kwargs)
         except DataDependentOutputException:
             if traits.name != "_local_scalar_dense":
                 raise TraceError(_needs_values(traits.name)) from None
@@ -90,7 +98,18 @@ def _refuse_cuda(device: Any) -> None:
 
 
 @contextmanager
-def fake_tensors(target: str) -> Iterator[Guard]:
+def _lists_of_fakes() -> Iterator[None]:
+    """Let what goes through lists of tensors at once (clipping gradients) do so with fake ones."""
+    kinds = getattr(_foreach_utils, "_foreach_supported_types", [])
+    kinds.append(FakeTensor)
+    try:
+        yield
+    finally:
+        kinds.remove(FakeTensor)
+
+
+@contextmanager
+def fake_tensors(target: str) -> Iterator[GuardedFakes]:
     """Let every tensor that is made in the block be fake.
 
     Parameters
@@ -100,7 +119,7 @@ def fake_tensors(target: str) -> Iterator[Guard]:
 
     Yields
     ------
-    Guard
+    GuardedFakes
 
     Raises
     ------
@@ -109,11 +128,11 @@ def fake_tensors(target: str) -> Iterator[Guard]:
     """
     if target not in TARGETS:
         raise InputError(f"target {target!r}: unknown; known: {', '.join(TARGETS)}")
-    guard = Guard()
+    fakes = GuardedFakes()
     with ExitStack() as stack:
-        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        stack.enter_context(guard)
+        stack.enter_context(_lists_of_fakes())
+        stack.enter_context(fakes)
         if target == "cuda":
             stack.enter_context(CudaOperators())
             stack.enter_context(lists_in_optimizers())
-        yield guard
+        yield fakes
