@@ -49,7 +49,17 @@ def constant_labels(models: Iterable[Any], optimizers: Iterable[Any]) -> dict[in
 
 
 def models_of(optimizers: Iterable[Any]) -> list[Any]:
-    """Find the modules whose parameters some optimizers update: the outermost ones."""
+    """Find the modules whose parameters some optimizers update: the outermost ones.
+
+    Parameters
+    ----------
+    optimizers : iterable of torch.optim.Optimizer
+        Without any, all outermost modules with parameters are meant.
+
+    Returns
+    -------
+    list of torch.nn.Module
+    """
     wanted = {
         id(parameter)
         for optimizer in optimizers
@@ -61,5 +71,6 @@ def models_of(optimizers: Iterable[Any]) -> list[Any]:
     return [
         module
         for module in modules
-        if id(module) not in inner and any(id(p) in wanted for p in module.parameters())
+        if id(module) not in inner
+        and any(not wanted or id(parameter) in wanted for parameter in module.parameters())
     ]

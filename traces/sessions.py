@@ -106,14 +106,23 @@ class Session:
         assert self._recorder is not None, "a session that was opened"
         return self._recorder.recording()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether recording had to stop."""
+        return self._recorder is not None and self._recorder.failure is not None
+
+    def end_step(self, is_said: bool) -> None:
+        """Note that a step ends: by a mark of the program, or because its optimizer stepped."""
+        assert self._recorder is not None, "a session that was opened"
+        self._recorder.end_step(is_said)
+
     def _fail(self, failure: Exception) -> None:
         if self._recorder is not None and self._recorder.failure is None:
             self._recorder.failure = failure
 
     def _said(self) -> None:
         """Note a mark of the program."""
-        assert self._recorder is not None
-        self._recorder.end_step(is_said=True)
+        self.end_step(is_said=True)
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         """Note a step of the optimizer that counts: the first that steps, if none was given."""
@@ -123,4 +132,4 @@ class Session:
         if self._metronome is None:
             self._metronome = optimizer
         if optimizer is self._metronome:
-            self._recorder.end_step(is_said=False)
+            self.end_step(is_said=False)
