@@ -50,9 +50,10 @@ class Engine:
         has_begun = not self.is_running
         self.is_running = True
         is_building = torch.is_grad_enabled()
-        if is_building and task not in self._builds_graph:
-            self._builds_graph[task] = "Checkpoint" not in _name(_running_node())
-        self.is_recomputing = is_building and not self._builds_graph.setdefault(task, False)
+        if task not in self._builds_graph:
+            name = _name(_running_node()) if is_building else ""
+            self._builds_graph[task] = is_building and "Checkpoint" not in name
+        self.is_recomputing = is_building and not self._builds_graph[task]
         return has_begun
 
     def node(self) -> int:

@@ -94,8 +94,8 @@ def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
     clock : Clock
         Makes nanoseconds of what it returned at each call.
     """
-    calls = [note for note in notes if type(note) is tuple]
-    times = iter(clock.resolve([note[_ELAPSED] for note in calls]))
+    elapsed: Any = (note[_ELAPSED] for note in notes if type(note) is tuple)
+    times = iter(clock.resolve(list(elapsed)))
     views: dict[RawView, View] = {}
     for note in notes:
         if isinstance(note, int):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -90,14 +91,10 @@ class StorageTable:
             pointer, size = storage._cdata, storage.nbytes()
             if size and pointer not in self._watched:
                 label = labels.get(pointer, "")
-                self._watched[pointer] = weakref.ref(
-                    storage,
-                    lambda _, pointer=pointer, size=size, label=label: self._lost(
-                        pointer, size, label
-                    ),
-                )
+                lost = partial(self._lost, pointer, size, label)
+                self._watched[pointer] = weakref.ref(storage, lost)
 
-    def _lost(self, pointer: int, size: int, label: str) -> None:
+    def _lost(self, pointer: int, size: int, label: str, _: object) -> None:
         """Note that a watched storage has died before any call used it."""
         del self._watched[pointer]
         number = self._count

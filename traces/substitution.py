@@ -7,7 +7,7 @@ only the modules of a capture import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -108,7 +108,7 @@ def _batch_norm(
     )[0]
 
 
-_SWAPS = {
+_SWAPS: dict[Any, Callable[..., Any]] = {
     functional.scaled_dot_product_attention: _attention,
     functional.dropout: _dropout,
     functional.batch_norm: _batch_norm,
