@@ -90,11 +90,15 @@ def _needs_values(operator: str) -> str:
 def _refuse_cuda(device: Any) -> None:
     """Refuse CUDA on a build without it, where the first gradient would end the process."""
     if device is not None and torch.device(device).type == "cuda" and not has_cuda_build():
-        raise InputError(
-            f"device {str(device)!r}: this torch ({torch.__version__}) is built without CUDA, and "
-            "fake CUDA tensors would end the process; let the program use the CPU, and take "
-            "--target cuda for the operators that a GPU would run"
-        )
+        raise InputError(_no_cuda(str(device)))
+
+
+def _no_cuda(device: str) -> str:
+    return (
+        f"device {device!r}: this torch ({torch.__version__}) is built without CUDA, and fake CUDA "
+        "tensors would end the process; let the program use the CPU, and take target cuda for the "
+        "operators that a GPU would run"
+    )
 
 
 @contextmanager
@@ -135,4 +139,9 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
         if target == "cuda":
             stack.enter_context(CudaOperators())
             stack.enter_context(lists_in_optimizers())
-        yield fakes
+        try:
+            yield fakes
+        except RuntimeError as error:
+            if "not linked with support for cuda" not in str(error):
+                raise
+            raise InputError(_no_cuda("cuda")) from None

@@ -7,6 +7,7 @@ only the modules of a capture import it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,14 +25,38 @@ SMALLEST_EPS = 1e-5  # cuDNN's own
 
 
 class CudaOperators(TorchFunctionMode):  # type: ignore[misc]  # torch may be absent for types
-    """Swap functions for the operators that CUDA would choose, where it would."""
+    """Swap functions for the operators that CUDA would choose, where it would.
+
+    A mode sees what a program calls; what ``torch.nn.functional`` calls in itself it does not see,
+    so there the functions' names are bound anew.
+    """
+
+    def __enter__(self) -> CudaOperators:
+        for function, swap in _SWAPS.items():
+            setattr(functional, function.__name__, _choice(function, swap))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        for function in _SWAPS:
+            setattr(functional, function.__name__, function)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of PyTorch's Python side."""
-        kwargs = kwargs or {}
         swap = _SWAPS.get(func)
-        swapped = NotImplemented if swap is None else swap(*args, **kwargs)
-        return func(*args, **kwargs) if swapped is NotImplemented else swapped
+        return (_choice(func, swap) if swap else func)(*args, **(kwargs or {}))
+
+
+def _choice(function: Callable[..., Any], swap: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that swaps where it can, and else is the one that was there."""
+
+    @functools.wraps(function)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        swapped = swap(*args, **kwargs)
+        return function(*args, **kwargs) if swapped is NotImplemented else swapped
+
+    return choose
 
 
 def _attention(
