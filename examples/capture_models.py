@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     parser.add_argument("--out", type=Path, default=Path("out/captured"), help="folder to write to")
     parser.add_argument("--repeat", type=int, default=5, help="captured steps; times are medians")
-    parser.add_argument("--suffix", default=".log.gz", help="which decides the format")
+    parser.add_argument("--suffix", default=".trace", help="which decides the format")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in known]
     if unknown:

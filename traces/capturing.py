@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
-from .importers.dtr_log import write_log
 from .lowering import to_trace
 from .recording import Recording, live_bytes, merge
+from .saving import save_trace
 from .stepping import repeats, whole
 from .trace import Trace
 
@@ -76,8 +76,8 @@ class Capture:
         return to_trace(self.recording, self.name, source=self._source)
 
     def save(self, path: str | Path) -> None:
-        """Write it as a DTR log; compressed if the name ends in .gz or .zst."""
-        write_log(self.trace, path)
+        """Write it: a trace file if the name ends in .trace, or a DTR log (.log.gz)."""
+        save_trace(self.trace, path)
 
 
 @contextmanager

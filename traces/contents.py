@@ -78,15 +78,20 @@ class Content:
             self._head = b"".join(taken)[:HEAD_BYTES]
         return self._head
 
-    def bytes(self) -> builtins.bytes:
+    def bytes(self, limit: int | None = None) -> builtins.bytes:
         """Give all of it, unpacked; for what is known to be of moderate size.
+
+        Parameters
+        ----------
+        limit : int, optional
+            The most that it may be, bytes, if that is less than for all files.
 
         Raises
         ------
         TraceError
             It is damaged, cut off or too large.
         """
-        return b"".join(self._take())
+        return b"".join(self._take() if limit is None else self._limited(limit))
 
     def open(self) -> IO[builtins.bytes]:
         """Open it for reading forward, unpacked; in bounded memory, whatever its size.
@@ -114,6 +119,17 @@ class Content:
         """Go on where the head ended, or begin anew."""
         begun, self._begun = self._begun, None
         return self._stream() if begun is None else begun
+
+    def _limited(self, limit: int) -> Chunks:
+        """Hand chunks on until they are too much."""
+        size = 0
+        for chunk in self._take():
+            size += len(chunk)
+            if size > limit:
+                raise TraceError(
+                    f"larger than {limit:,} bytes: too large for its format", self.where
+                )
+            yield chunk
 
     def _stream(self) -> Chunks:
         return unpack_stream(self._packed(), self.where)

@@ -19,6 +19,7 @@ from .bundled import bundled_path
 from .contents import Content, chunks_of
 from .importers.reader import Request
 from .importers.registry import find_reader
+from .importers.trace_header import MAGIC as TRACE_FILE
 from .storing import store_trace, stored_trace
 from .synthetic import PREFIX as SYNTHETIC
 from .synthetic import synthetic
@@ -40,8 +41,9 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     Parameters
     ----------
     path : str or path
-        A log, plain or packed (.gz, .zst: its content decides); ``x.zip::log`` for one of a zip,
-        by its name in the manifest, its path or its stem; ``-`` for standard input;
+        A trace file, a log, or a file of any format that ``importers/`` reads, plain or packed
+        (.gz, .zst): its content decides. ``x.zip::log`` for one of a zip, by its name in the
+        manifest, its path or its stem; ``-`` for standard input;
         ``bundled:NAME`` for one that ships with rematsim; ``synthetic:chain:1000`` and the like
         (``synthetic.py``).
     name : str, optional
@@ -65,11 +67,7 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     if not file.is_zip:
         return file.trace(name)
     archive = file.archive()
-    if not file.wanted and len(archive.members) > 1:
-        hint = f"take one with {file.source}{SEPARATOR}NAME, or all with load_traces or sweep"
-        raise TraceError(f"a zip of several logs; {archive.choices()}; {hint}", file.source)
-    member = archive.find(file.wanted) if file.wanted else archive.members[0]
-    return file.member_trace(archive, member, name)
+    return file.member_trace(archive, file.only_member(archive), name)
 
 
 def load_traces(paths: Iterable[AnyPath], *, cache: bool = True) -> list[Trace]:
@@ -103,11 +101,32 @@ def load_traces(paths: Iterable[AnyPath], *, cache: bool = True) -> list[Trace]:
     return traces
 
 
+def open_content(path: AnyPath) -> Content:
+    """Open one file for a reader.
+
+    Parameters
+    ----------
+    path : str or path
+        As for ``load_trace``, but ``synthetic:``.
+
+    Raises
+    ------
+    TraceError
+        It cannot be read, or is a zip of several files.
+    """
+    file = _File(os.fspath(path), cache=False)
+    if not file.is_zip:
+        return file.content
+    archive = file.archive()
+    return file.member_content(archive, file.only_member(archive))
+
+
 class _File:
     """A file that the user named.
 
     Attributes
     ----------
+    content : Content
     source : str
         How messages call it.
     wanted : str
@@ -121,31 +140,43 @@ class _File:
             given = str(bundled_path(given))
         is_input = given == STANDARD_INPUT
         self._cached = cache and not is_input
-        self._content = _read_input() if is_input else Content.of_file(given, place(given))
-        self._content.name = "stdin" if is_input else stem(given)
-        self.source = self._content.where
-        self.is_zip = self._content.packed_head().startswith(ZIP)
+        self.content = _read_input() if is_input else Content.of_file(given, place(given))
+        self.content.name = "stdin" if is_input else stem(given)
+        self.source = self.content.where
+        head = self.content.packed_head()
+        self._cached = self._cached and not head.startswith(TRACE_FILE)  # as quick as the cache
+        self.is_zip = head.startswith(ZIP)
         if self.wanted and not self.is_zip:
             raise TraceError(f"no zip, so there is no {show(self.wanted)} in it", self.source)
 
     def trace(self, name: str | None = None) -> Trace:
         """Read the file as one log."""
-        return self._load("", name or self._content.name, self.source, lambda: self._content)
+        return self._load("", name or self.content.name, self.source, lambda: self.content)
 
     def archive(self) -> Archive:
         """Open the file as a zip."""
         from .archives import Archive
 
-        return Archive(self._content.packed_bytes(), self.source)
+        return Archive(self.content.packed_bytes(), self.source)
 
     def member_trace(self, archive: Archive, member: Member, name: str | None = None) -> Trace:
         """Read one log of the zip."""
         source = f"{self.source}{SEPARATOR}{place(member.path)}"
+        return self._load(
+            member.path, name or member.name, source, lambda: self.member_content(archive, member)
+        )
 
-        def read() -> Content:
-            return Content.of_bytes(archive.read(member.path), source)
+    def only_member(self, archive: Archive) -> Member:
+        """Pick the log that is asked for, or the only one."""
+        if not self.wanted and len(archive.members) > 1:
+            hint = f"take one with {self.source}{SEPARATOR}NAME, or all with load_traces or sweep"
+            raise TraceError(f"a zip of several logs; {archive.choices()}; {hint}", self.source)
+        return archive.find(self.wanted) if self.wanted else archive.members[0]
 
-        return self._load(member.path, name or member.name, source, read)
+    def member_content(self, archive: Archive, member: Member) -> Content:
+        """Unpack one log of the zip."""
+        source = f"{self.source}{SEPARATOR}{place(member.path)}"
+        return Content.of_bytes(archive.read(member.path), source, member.name)
 
     def _load(self, member: str, name: str, source: str, read: Callable[[], Content]) -> Trace:
         """Get a trace from the cache, or read it and put it there."""
@@ -160,7 +191,7 @@ class _File:
 
     @functools.cached_property
     def _digest(self) -> str:
-        return self._content.digest()
+        return self.content.digest()
 
 
 def _read_trace(content: Content, name: str, source: str) -> Trace:

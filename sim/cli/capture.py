@@ -16,14 +16,14 @@ from .output import check_writable, format_bytes, format_count, format_ns
 if TYPE_CHECKING:
     from ..traces.scripting import ScriptCapture
 
-SUFFIX = ".log.gz"
+SUFFIX = ".trace"
 
 
 @options.command(
     "capture",
     "rematsim capture train.py --epochs 1",
-    "rematsim capture --repeat 1 --steps 3 -o three.log.gz train.py",
-    "rematsim capture --fake --target cuda --device h100 -o big.log.gz train.py --size 7b",
+    "rematsim capture --repeat 1 --steps 3 -o three.trace train.py",
+    "rematsim capture --fake --target cuda --device h100 -o big.trace train.py --size 7b",
 )
 @click.option(
     "--skip",
@@ -42,7 +42,7 @@ SUFFIX = ".log.gz"
     type=click.IntRange(1),
     help="Record the same steps several times; times are medians [5; with --fake 1].",
 )
-@click.option("-o", "--out", metavar="FILE", help=f"The trace's file [script{SUFFIX}].")
+@click.option("-o", "--out", metavar="FILE", help=f"The trace's file, .trace or .log.gz [script{SUFFIX}].")
 @click.option("--fake", is_flag=True, help="Run under fake tensors: no memory, times estimated.")
 @click.option(
     "--target",
@@ -60,9 +60,12 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     rematsim.traces.mark_step(). When enough is recorded, the script is ended. Needs PyTorch
     (pip install 'rematsim[capture]').
     """
+    from ..traces.saving import is_log
+
     wanted = _wanted(given)
     stem = Path(script).stem
     path = out or f"{stem}{SUFFIX}"
+    is_log(path)  # refuses a name that is none, before anything runs
     check_writable(path)
     from ..traces.scripting import Wanted, capture_script
 

@@ -28,6 +28,8 @@ COMMANDS = {
     "replay": "replay",
     "sweep": "sweep",
     "plot": "plot",
+    "import": "importing",
+    "export": "exporting",
     "info": "info",
     "validate": "validate",
     "list": "listing",

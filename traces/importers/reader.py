@@ -10,7 +10,14 @@ A reader module has
 ``read(request) -> Imported``
     The trace and what was made of the file; TraceError if the file breaks a rule.
 
-and is listed in ``registry.py``. It makes traces through a TraceBuilder and nothing else.
+and is listed in ``registry.py``. Two more names are optional:
+
+``TAKES_COMPANIONS = True``
+    It reads further files of the same run (``Request.companions``).
+``IS_COMPANION = True``
+    A file of this format is no trace by itself; ``read`` says what it belongs to.
+
+A reader makes traces through a TraceBuilder and nothing else.
 """
 
 from __future__ import annotations
@@ -68,6 +75,8 @@ class Request(NamedTuple):
         The device whose times are estimated where the file has none.
     time_unit : str or None
         The unit of times in a file that does not say it: ``ns``, ``us``, ``ms``, ``s``.
+    fixed_bytes : int
+        What is in memory throughout and the file does not say, as one constant.
     """
 
     data: Content
@@ -76,6 +85,7 @@ class Request(NamedTuple):
     companions: tuple[Content, ...] = ()
     device: str | None = None
     time_unit: str | None = None
+    fixed_bytes: int = 0
 
 
 class Reader(Protocol):

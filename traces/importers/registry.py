@@ -13,7 +13,14 @@ from .reader import Content, Reader
 
 # Modules, in the order in which they are asked. What none of them recognizes is taken for a DTR
 # log, whose reader says at which line it is none.
-READERS = ("dtr_reader",)
+READERS = (
+    "trace_file",
+    "dtr_reader",
+    "nx_graph",
+    "fx_graph",
+    "op_table",
+    "tensor_table",
+)
 FALLBACK = "dtr_reader"
 
 
