@@ -90,10 +90,16 @@ def _needs_values(operator: str) -> str:
 def _refuse_cuda(device: Any) -> None:
     """Refuse CUDA on a build without it, where the first gradient would end the process."""
     if device is not None and torch.device(device).type == "cuda" and not has_cuda_build():
-        raise InputError(_no_cuda(str(device)))
+        raise InputError(no_cuda(str(device)))
 
 
-def _no_cuda(device: str) -> str:
+def is_lack_of_cuda(error: Exception) -> bool:
+    """Say whether an exception is torch's own refusal of CUDA, on a build without it."""
+    return "not linked with support for cuda" in str(error)
+
+
+def no_cuda(device: str) -> str:
+    """Say in a line why a device is refused, and what to do."""
     return (
         f"device {device!r}: this torch ({torch.__version__}) is built without CUDA, and fake CUDA "
         "tensors would end the process; let the program use the CPU, and take target cuda for the "
@@ -142,6 +148,6 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
         try:
             yield fakes
         except RuntimeError as error:
-            if "not linked with support for cuda" not in str(error):
+            if not is_lack_of_cuda(error):
                 raise
-            raise InputError(_no_cuda("cuda")) from None
+            raise InputError(no_cuda("cuda")) from None

@@ -204,8 +204,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         storage = tensor.untyped_storage()
         number = self._storages.add(storage)
         label = self._labels.pop(storage._cdata, "")
-        kind = geometry(tensor).kind.text()
-        self._constants[number] = Constant(label, storage.nbytes(), kind)
+        self._constants[number] = Constant(label, storage.nbytes())
         return number
 
     def _end(self, traits: Traits, call: OpenCall, output: Any, elapsed: int) -> None:

@@ -168,12 +168,17 @@ def _check_equal(first: Recording, other: Recording, number: int) -> None:
                 f"repeat {number} differs from repeat 1 at event {position}: "
                 f"{_describe(b)} instead of {_describe(a)}; every repeat must run the same step"
             )
-    if len(first.events) != len(other.events) or first.constants != other.constants:
+    if len(first.events) != len(other.events):
         raise TraceError(
-            f"repeat {number} has {len(other.events)} events and {len(other.constants)} constants,"
-            f" repeat 1 has {len(first.events)} and {len(first.constants)};"
-            " every repeat must run the same step"
+            f"repeat {number} has {len(other.events)} events, repeat 1 has {len(first.events)}; "
+            "every repeat must run the same step"
         )
+    for a, b in zip(first.constants.values(), other.constants.values(), strict=True):
+        if a != b:
+            raise TraceError(
+                f"repeat {number} begins with {b.label} ({b.bytes} bytes), repeat 1 with {a.label} "
+                f"({a.bytes} bytes); every repeat must run the same step"
+            )
 
 
 def _without_noise(event: Event) -> Event:

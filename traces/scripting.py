@@ -16,17 +16,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch.optim.optimizer import register_optimizer_step_post_hook
-
 from ..errors import InputError, RematsimError, TraceError
 from .capturing import Capture
 from .clocks import NoClock
 from .devices import device
 from .estimating import with_estimated_times
-from .guarding import fake_tensors
+from .guarding import fake_tensors, is_lack_of_cuda, no_cuda
 from .marks import listeners
 from .naming import models_of
-from .sessions import Session
+from .sessions import Session, after_steps
 from .stepping import repeats
 
 
@@ -143,7 +141,7 @@ class _Watch:
     @contextmanager
     def hooks(self) -> Iterator[None]:
         """Watch in the block."""
-        hook = register_optimizer_step_post_hook(self._stepped)
+        hook = after_steps(self._stepped)
         listeners.append(self._said)
         try:
             yield
@@ -230,6 +228,8 @@ def _run(script: str, arguments: Sequence[str]) -> None:
         raise type(error)(f"{_place(script, error)}: {error}") from error
     except Exception as error:
         what = f"the script failed: {type(error).__name__}: {error}"
+        if is_lack_of_cuda(error):
+            what = no_cuda("cuda")
         raise TraceError(what, _place(script, error)) from error
     finally:
         sys.argv, sys.path[:] = before

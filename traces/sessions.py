@@ -9,7 +9,7 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
 
 from ..errors import InputError
 from .clocks import Clock
@@ -17,6 +17,8 @@ from .marks import listeners
 from .recorder import Recorder
 from .recording import Recording
 from .refusing import CompiledSentinel, refuse_compiled
+
+__all__ = ["Session", "after_steps"]
 
 _running: list[Session] = []
 
@@ -77,7 +79,7 @@ class Session:
         self._recorder = Recorder(self._models, self._optimizers, self._clock)
         if self._has_marks:
             listeners.append(self._said)
-            self._hook = register_optimizer_step_post_hook(self._stepped)
+            self._hook = after_steps(self._stepped)
         self._sentinel.open()
         _running.append(self)
         self._recorder.__enter__()

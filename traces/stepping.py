@@ -95,42 +95,40 @@ def _advance(alive: dict[int, Constant], window: Sequence[Event], recording: Rec
         if isinstance(event, Death):
             alive.pop(event.storage, None)
         elif isinstance(event, RecordedCall):
-            kinds = {view.storage: view for view in reversed(event.results)}
             for storage, size in event.bytes_after:
-                before = alive.get(storage)
-                kind = kinds[storage].geometry.kind.text() if storage in kinds else ""
-                alive[storage] = Constant(
-                    before.label if before else recording.labels.get(storage, ""),
-                    size,
-                    before.kind if before else kind,
-                )
+                known = alive.get(storage)
+                label = known.label if known else recording.labels.get(storage, "")
+                alive[storage] = Constant(label, size)
 
 
 def _piece(recording: Recording, window: Sequence[Event], alive: dict[int, Constant]) -> Recording:
     """Return a stretch with storages numbered anew, in the order in which it meets them."""
     numbers: dict[int, int] = {}
-    used: set[int] = set()
+    uses: dict[int, View] = {}
     for event in window:
         if isinstance(event, Death):
             numbers.setdefault(event.storage, len(numbers))
         elif isinstance(event, RecordedCall):
             for view in (*event.arguments, *event.results):
                 numbers.setdefault(view.storage, len(numbers))
-            used.update(view.storage for view in event.arguments)
+            for view in event.arguments:
+                uses.setdefault(view.storage, view)
     before = {new: old for old, new in numbers.items() if old in alive}
     constants = {
-        new: _named(alive[old], position, old in used)
+        new: _named(alive[old], position, uses.get(old))
         for position, (new, old) in enumerate(before.items())
     }
     events = tuple(_renumbered(event, numbers) for event in window)
     return replace(recording, constants=constants, events=events, labels={})
 
 
-def _named(constant: Constant, number: int, is_used: bool) -> Constant:
-    """Give a name to a constant that has none: the program held it, or fed it in."""
-    if constant.label:
-        return constant
-    return constant._replace(label=f"{'constant' if is_used else 'held'}:{number}")
+def _named(constant: Constant, number: int, use: View | None) -> Constant:
+    """Complete a constant: the kind is that of its first use, a name tells what it was for."""
+    if use is None:
+        return Constant(constant.label or f"held:{number}", constant.bytes)
+    return Constant(
+        constant.label or f"constant:{number}", constant.bytes, use.geometry.kind.text()
+    )
 
 
 def _renumbered(event: Event, numbers: dict[int, int]) -> Event:

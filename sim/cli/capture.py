@@ -42,7 +42,9 @@ SUFFIX = ".trace"
     type=click.IntRange(1),
     help="Record the same steps several times; times are medians [5; with --fake 1].",
 )
-@click.option("-o", "--out", metavar="FILE", help=f"The trace's file, .trace or .log.gz [script{SUFFIX}].")
+@click.option(
+    "-o", "--out", metavar="FILE", help=f"The trace's file, .trace or .log.gz [script{SUFFIX}]."
+)
 @click.option("--fake", is_flag=True, help="Run under fake tensors: no memory, times estimated.")
 @click.option(
     "--target",

@@ -25,13 +25,23 @@ from rematsim.traces.loading import load_trace
 from rematsim.traces.recording import BackwardEntered, Constant, Death
 
 
-def test_without_torch_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["capture", "capture_steps", "capture_fake"])
+def test_without_torch_the_message_says_what_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    """In Python, and on the command line."""
+    from rematsim.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
-    for name in ("capturing", "recorder"):
-        monkeypatch.delitem(sys.modules, f"rematsim.traces.{name}", raising=False)
-        monkeypatch.delattr(traces, name, raising=False)
+    for module in [key for key in sys.modules if key.startswith("rematsim.traces.")]:
+        if any(hasattr(sys.modules[module], key) for key in ("torch", "Session", "Capture")):
+            monkeypatch.delitem(sys.modules, module)
     with pytest.raises(MissingExtraError, match=r"pip install 'rematsim\[capture\]'"):
-        _ = traces.capture
+        getattr(traces, name)
+    (tmp_path / "train.py").touch()
+    assert main(["capture", "train.py"]) == 1
+    assert "pip install 'rematsim[capture]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["mlp", "treelstm"])
