@@ -2,8 +2,8 @@
 
 Run it on a quiet machine: ``python benchmarks/capture.py [MODEL ...]``. Needs PyTorch. Plain steps,
 steps under a mode that does nothing and captured steps take turns; of each the minimum of the
-process's own time counts, so that other programs disturb little. Nothing is judged here but that
-the three give the same loss, bit for bit.
+process's own time counts, so that other programs disturb little. ``fake`` is a 7B Llama under fake
+tensors. Nothing is judged here but that the three give the same loss, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import runpy
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +24,7 @@ from rematsim.traces.recorder import Recorder
 from torch.utils._python_dispatch import TorchDispatchMode
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-MODELS = ("resnet32", "gpt", "treelstm", "lstm")
+DEFAULT = ("resnet32", "gpt", "treelstm", "lstm", "fake")
 
 
 class Empty(TorchDispatchMode):
@@ -50,9 +51,10 @@ def seconds_of(step: Callable[[], Any], mode: AbstractContextManager[Any]) -> tu
 
 def measure(name: str, repeats: int) -> dict[str, Any]:
     """Take turns; give the minimum of each and what an operator costs above the empty mode."""
-    made = runpy.run_path(str(EXAMPLES / "training_models.py"))["MODELS"]
+    from training_models import MODELS
+
     torch.manual_seed(0)
-    model, optimizer, step = made[name]()[:3]
+    model, optimizer, step = MODELS[name]()
     for group in optimizer.param_groups:  # no learning: every step computes the same
         group["lr"] = 0.0
     step()
@@ -72,31 +74,53 @@ def measure(name: str, repeats: int) -> dict[str, Any]:
     return {"model": name, "calls": calls, **best, "us an operator above an empty mode": above}
 
 
+def measure_fake() -> dict[str, Any]:
+    """Capture a step of a 7B Llama (batch 8, 2048 tokens, AdamW) under fake tensors, once."""
+    from llama import llama_7b
+    from rematsim.traces import capture_fake
+
+    wall, process = time.perf_counter(), time.process_time()
+    log = capture_fake(llama_7b, target="cuda", name="llama_7b")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {
+        "model": "llama_7b, fake",
+        "calls": log.ops,
+        "wall seconds": time.perf_counter() - wall,
+        "process seconds": time.process_time() - process,
+        "GiB": memory,
+    }
+
+
 def report(names: list[str], repeats: int) -> Iterator[dict[str, Any]]:
     """Measure models; print a line about each."""
     print(
         f"{'model':<12}{'calls':>8}{'plain ms':>10}{'empty ms':>10}{'capture ms':>12}{'us/op':>8}"
     )
     for name in names:
+        if name == "fake":
+            row = measure_fake()
+            print(", ".join(f"{key} {value:.4g}" for key, value in list(row.items())[1:]))
+            yield row
+            continue
         row = measure(name, repeats)
         times = [row[kind] * 1e3 for kind in ("plain", "empty", "capture")]
         above = row["us an operator above an empty mode"]
-        print(
-            f"{name:<12}{row['calls']:>8}{times[0]:>10.1f}{times[1]:>10.1f}{times[2]:>12.1f}"
-            f"{above:>8.1f}",
-            flush=True,
+        numbers = "".join(
+            f"{value:>{width}.1f}" for value, width in zip(times, (10, 10, 12), strict=True)
         )
+        print(f"{name:<12}{row['calls']:>8}{numbers}{above:>8.1f}", flush=True)
         yield row
 
 
 def main() -> None:
     """Measure the models named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
+    parser.add_argument("models", nargs="*", default=DEFAULT, metavar="MODEL")
     parser.add_argument("--repeats", type=int, default=15, help="turns of each")
     parser.add_argument("--json", type=Path, help="file to keep the numbers in")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    sys.path.insert(0, str(EXAMPLES))
     rows = list(report(list(options.models), options.repeats))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

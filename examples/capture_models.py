@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from llama import FAKES
 from rematsim.traces import capture_fake, capture_steps
 from rematsim.traces.capturing import Capture
-from training_models import FAKES, MODELS
+from training_models import MODELS
 
 BUNDLED = ("resnet32", "densenet", "unet", "lstm", "treelstm", "gpt", "vit_2steps", "llama_7b")
 

@@ -173,11 +173,11 @@ def _check_equal(first: Recording, other: Recording, number: int) -> None:
             f"repeat {number} has {len(other.events)} events, repeat 1 has {len(first.events)}; "
             "every repeat must run the same step"
         )
-    for a, b in zip(first.constants.values(), other.constants.values(), strict=True):
-        if a != b:
+    for own, its in zip(first.constants.values(), other.constants.values(), strict=True):
+        if own != its:
             raise TraceError(
-                f"repeat {number} begins with {b.label} ({b.bytes} bytes), repeat 1 with {a.label} "
-                f"({a.bytes} bytes); every repeat must run the same step"
+                f"repeat {number} begins with {its.label} ({its.bytes} bytes), repeat 1 with "
+                f"{own.label} ({own.bytes} bytes); every repeat must run the same step"
             )
 
 

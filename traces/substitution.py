@@ -119,10 +119,11 @@ def _batch_norm(
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
+    *numbers: float,
+    **named: float,
 ) -> Any:
     """Choose cuDNN's batch norm under the conditions that PyTorch has for it."""
+    momentum, eps = _momentum_and_eps(*numbers, **named)
     has_all = all(t is not None for t in (running_mean, running_var, weight, bias))
     if not training or not has_all or eps < SMALLEST_EPS or x.dim() < 3:
         return NotImplemented
@@ -131,6 +132,10 @@ def _batch_norm(
     return torch.ops.aten.cudnn_batch_norm(
         x, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
+
+
+def _momentum_and_eps(momentum: float = 0.1, eps: float = 1e-5) -> tuple[float, float]:
+    return momentum, eps
 
 
 _SWAPS: dict[Any, Callable[..., Any]] = {

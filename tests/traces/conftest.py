@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-MODELS = Path(__file__).parents[2] / "examples" / "training_models.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
@@ -24,7 +24,8 @@ def torch() -> Any:
 
 
 @pytest.fixture
-def models(torch: Any) -> dict[str, Callable[[], Any]]:
+def models(torch: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], Any]]:
     """Give functions that make model, optimizer and step."""
-    namespace = runpy.run_path(str(MODELS))
-    return {**namespace["MODELS"], **namespace["FAKES"]}
+    monkeypatch.syspath_prepend(EXAMPLES)
+    made: dict[str, Callable[[], Any]] = import_module("training_models").MODELS
+    return made

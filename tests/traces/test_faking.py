@@ -13,7 +13,7 @@ import pytest
 from rematsim import traces
 from rematsim.errors import InputError, TraceError, UnknownNameError
 
-MODELS = Path(__file__).parents[2] / "examples" / "training_models.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def captured(torch: Any, run: Callable[[], Any], **options: Any) -> Any:
@@ -206,9 +206,10 @@ def test_attention_on_a_gpu_needs_far_less_memory(torch: Any) -> None:
 
 
 SEVEN_B = """
-import json, resource, runpy, sys, time
+import json, resource, sys, time
 from rematsim import traces
-make = runpy.run_path(sys.argv[1])["FAKES"]["llama_7b"]
+sys.path.insert(0, sys.argv[1])
+from llama import llama_7b as make
 start = time.process_time()
 log = traces.capture_fake(make, target="cuda", name="llama_7b")
 seconds = time.process_time() - start
@@ -223,7 +224,7 @@ def test_a_step_of_seven_billion_parameters_needs_little_memory(torch: Any) -> N
     What it takes is under 1 GiB; how long it takes, ``benchmarks/capture.py fake`` measures.
     """
     done = subprocess.run(
-        [sys.executable, "-c", SEVEN_B, str(MODELS)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", SEVEN_B, str(EXAMPLES)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     seconds, memory, n_calls, peak, constants = json.loads(done.stdout)
