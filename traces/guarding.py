@@ -45,6 +45,14 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         self.values_made_up = 0
         self._infinities: set[int] = set()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Go without a guard against compilation around each operator: it is slow.
+
+        What is compiled is refused (``refusing.py``).
+        """
+        return False
+
     def __deepcopy__(self, _: Any) -> GuardedFakes:
         """Stay the one mode: a copied module's tensors would belong to another."""
         return self
@@ -56,13 +64,13 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             return args[0].fake_device
         traits = traits_of(func)
         if traits.role:  # an exception here could end the process
-            return super().__torch_dispatch__(func, types, args, kwargs)
+            return self.dispatch(func, types, args, kwargs)
         if kwargs:
             _refuse_cuda(kwargs.get("device"))
         if traits.name == _CHECK:
             self._infinities.add(args[1].untyped_storage()._cdata)
         try:
-            return super().__torch_dispatch__(func, types, args, kwargs)
+            return self.dispatch(func, types, args, kwargs)
         except DataDependentOutputException:
             if traits.name != "_local_scalar_dense":
                 raise TraceError(_needs_values(traits.name)) from None

@@ -65,6 +65,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._storages = StorageTable()
         self._labels = constant_labels(self._models, self._optimizers)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Go without a guard against compilation around each operator: it costs more than a note.
+
+        What is compiled is refused (``refusing.py``).
+        """
+        return False
+
     def __enter__(self) -> Recorder:
         self._storages.watch(living_storages().values(), self._labels)
         self._modules.open()
