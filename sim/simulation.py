@@ -273,6 +273,7 @@ def _result(
         base_compute_ns=base_compute_ns(work.program),
         failed_at=None if is_ok else run.fact("instruction"),
         message="" if is_ok else report.failure_message(work.trace, run),
+        times="estimated" if work.trace.times_estimated else "measured",
         events=report.event_columns(run) if options.event_log else None,
         storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
     )

@@ -95,7 +95,8 @@ def _print(result: RunResult) -> None:
     if result.budget_fraction is not None:
         budget += f" ({result.budget_fraction}x)"
     lines = {
-        "trace": f"{result.trace} ({result.trace_digest[:16]})",
+        "trace": f"{result.trace} ({result.trace_digest[:16]})"
+        + (", times estimated" if result.times == "estimated" else ""),
         "method": f"{result.method}, {result.deallocation}",
         "status": f"{result.status}: {result.message}" if result.message else result.status,
         "slowdown": "-" if result.slowdown is None else f"{result.slowdown:.4f}",
