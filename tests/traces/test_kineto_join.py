@@ -93,7 +93,7 @@ def test_a_run_that_occurs_often_gives_the_median_of_its_times() -> None:
             steps.append(moved)
     imported = read(steps)
     assert imported.trace.call_time_ns[3] == 70_000
-    assert imported.summary.taken["times that the run occurs in the profile"] == 3
+    assert imported.summary.taken["occurrences of the run in the profile"] == 3
 
 
 def gpu_step() -> tuple[list[Any], list[Any]]:

@@ -145,7 +145,7 @@ def test_one_step_is_found_in_a_profile_of_forty() -> None:
             FILES / "kineto_linear_40steps.pt.trace.json.gz",
         ]
     )
-    assert imported.summary.taken["times that the run occurs in the profile"] == 39
+    assert imported.summary.taken["occurrences of the run in the profile"] == 39
     assert imported.trace.n_calls == 342
 
 

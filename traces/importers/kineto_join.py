@@ -80,7 +80,7 @@ def join(run: Run, lives: Lives, profile: Profile) -> Joined:
     found = rows != NONE
     taken = {
         f"operators found by {matched.how}": int((matched.rows[-1] != NONE).sum()),
-        "times that the run occurs in the profile": len(rows),
+        "occurrences of the run in the profile": len(rows),
     }
     dropped: dict[str, int] = {}
     if len(profile.work) and lives.device != "cpu":
