@@ -75,6 +75,7 @@ def test_a_broken_file_is_refused_in_a_line(what: str) -> None:
 
 def test_it_is_recognized_by_content() -> None:
     assert reader.recognizes(chakra())
+    assert reader.recognizes(b"\x07\x0a\x050.0.4\x05\x08\x01")  # a version, and a node
     for other in (files.execution_trace(), files.kineto(), b"", b"\xff" * 20, b"\x08\x0a\x12"):
         assert not reader.recognizes(other)
 

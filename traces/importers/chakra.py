@@ -33,6 +33,8 @@ ATTRIBUTE_NAME, INT64, BOOL, STRING = 1, 9, 27, 29
 
 MAX_CLIMB = 300  # from a kernel to the call that launched it
 MAX_MICROS = 2**43  # a duration; three months
+# A version (field 1), and then the first attribute (field 2) with its name (its field 1).
+_METADATA = re.compile(rb"\n.\d[\w.-]*(\x12.|\Z)|\x12.{1,2}\n.(schema|pid|time|version)", re.DOTALL)
 _PART = re.compile(r"\(\d+\)$")
 _FAILURES = (wire.WireError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
@@ -46,15 +48,12 @@ class Piece(NamedTuple):
 
 
 def recognizes(head: bytes) -> bool:
-    """Say whether it begins with the global metadata: attributes, the first of them ``schema``."""
+    """Say whether it begins with the global metadata: a version, or what PyTorch's file says."""
     try:
         length, at = wire.varint(head, 0)
-        first = head[at : at + min(length, 4096)]
-        return bool(
-            re.match(rb"(\n.[\d.\-a-z]+)?[\x0a\x12].\n.(schema|pid|version)", first, re.DOTALL)
-        )
     except wire.WireError:
         return False
+    return bool(_METADATA.match(head[at : at + min(length, 4096)]))
 
 
 def read(request: Request) -> Imported:
