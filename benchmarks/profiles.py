@@ -30,7 +30,8 @@ RELU = "aten::clamp_min(Tensor self, Scalar min) -> Tensor"
 READ_TRACE = "from rematsim.traces.importing import import_trace; import_trace(sys.argv[1:])"
 READ_CURVE = "from rematsim.traces.curves import load_curve; load_curve(sys.argv[1])"
 MEASURED = (
-    "import resource, sys, time; {code}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    "import pathlib, sys; {code}; "
+    "print(pathlib.Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
 )
 
 
