@@ -58,7 +58,8 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
     """Replay a trace under a budget.
 
     TRACE is a trace file, a log or what else rematsim import reads, plain or compressed, or
-    bundled:NAME (see rematsim list traces); - or none reads standard input. The exit code is 3 if the run ends out of memory or thrashing.
+    bundled:NAME (see rematsim list traces); - or none reads standard input. The exit code is 3 if
+    the run ends out of memory or thrashing.
     """
     from ..simulation import simulate
     from ..traces.loading import load_trace
