@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import TraceError
+from .devices import NAMES
+from .devices import device as known_device
 from .importers.reader import Reader, Request, Summary
-from .importers.registry import find_reader
+from .importers.registry import find_reader, read_with
 from .loading import open_content
 from .trace import Trace
 
@@ -68,7 +70,11 @@ def import_trace(
     ------
     TraceError
         A file breaks a rule of its format, or they do not belong together.
+    UnknownNameError
+        No device has that name.
     """
+    if device is not None and device not in NAMES:
+        known_device(device)  # says which there are
     contents = [open_content(path) for path in paths]
     readers = [find_reader(content) for content in contents]
     main = _main(readers)
@@ -86,7 +92,7 @@ def import_trace(
         time_unit=time_unit,
         fixed_bytes=fixed_bytes,
     )
-    imported = reader.read(request)
+    imported = read_with(reader, request)
     files = (content.where, *(companion.where for companion in companions))
     return Import(imported.trace, imported.summary, reader.FORMAT, files)
 

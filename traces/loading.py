@@ -18,7 +18,7 @@ from .bundled import PREFIX as BUNDLED
 from .bundled import bundled_path
 from .contents import Content, chunks_of
 from .importers.reader import Request
-from .importers.registry import find_reader
+from .importers.registry import find_reader, read_with
 from .importers.trace_header import MAGIC as TRACE_FILE
 from .storing import store_trace, stored_trace
 from .synthetic import PREFIX as SYNTHETIC
@@ -196,7 +196,7 @@ class _File:
 
 def _read_trace(content: Content, name: str, source: str) -> Trace:
     """Read a trace of whatever format."""
-    return find_reader(content).read(Request(content, name, source)).trace
+    return read_with(find_reader(content), Request(content, name, source)).trace
 
 
 def _read_input() -> Content:

@@ -133,12 +133,14 @@ def _bounded(chunks: Iterator[bytes], packed: _Counted, where: str) -> Iterator[
         yield chunk
 
 
-def check_size(unpacked_bytes: int, packed_bytes: int, where: str) -> None:
+def check_size(
+    unpacked_bytes: int, packed_bytes: int, where: str, max_ratio: int = MAX_RATIO
+) -> None:
     """Refuse what is too large for a log, or for what it was unpacked from."""
     if unpacked_bytes > max_bytes():
         hint = "set REMATSIM_MAX_LOG_BYTES to allow more"
         raise TraceError(f"larger than {max_bytes():,} bytes: too large for a log, {hint}", where)
-    if unpacked_bytes > max(FREE_BYTES, MAX_RATIO * packed_bytes):
+    if unpacked_bytes > max(FREE_BYTES, max_ratio * packed_bytes):
         sizes = f"{packed_bytes:,} bytes unpack to more than {unpacked_bytes:,}"
         raise TraceError(f"{sizes}: no log packs so well, it looks like a zip bomb", where)
 

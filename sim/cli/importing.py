@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,15 +33,7 @@ WIDTH = 98
 @click.option("--time-unit", type=TIME_UNITS, help="Unit of times in a file that names none.")
 @click.option("--fixed-bytes", type=click.IntRange(0, 2**53), default=0, help="Held throughout.")
 @options.json_option
-def command(
-    files: tuple[str, ...],
-    out: str,
-    name: str | None,
-    device: str | None,
-    time_unit: str | None,
-    fixed_bytes: int,
-    as_json: bool,
-) -> None:
+def command(files: tuple[str, ...], out: str, as_json: bool, **given: Any) -> None:
     """Read profiles, graphs and tables of other tools as a trace.
 
     FILES are of one run: the one that is the trace, and others that say more about it. What they
@@ -54,9 +46,7 @@ def command(
 
     is_log(out)
     check_writable(None if out == "-" else out)
-    found = import_trace(
-        files, name=name, device=device, time_unit=time_unit, fixed_bytes=fixed_bytes
-    )
+    found = import_trace(files, **given)
     save_trace(found.trace, out)
     if as_json:
         print_json(_facts(found, out))

@@ -57,8 +57,9 @@ MOST_CALLS = 5  # that hold what is in memory, shown
 def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> int:
     """Replay a trace under a budget.
 
-    TRACE is a log, plain or compressed, or bundled:NAME (see rematsim list traces); - or none
-    reads standard input. The exit code is 3 if the run ends out of memory or thrashing.
+    TRACE is a trace file, a log or what else rematsim import reads, plain or compressed, or
+    bundled:NAME (see rematsim list traces); - or none reads standard input. The exit code is 3 if
+    the run ends out of memory or thrashing.
     """
     from ..simulation import simulate
     from ..traces.loading import load_trace

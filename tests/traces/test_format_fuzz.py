@@ -7,9 +7,19 @@ import json
 from typing import Any
 
 import pytest
-from fuzz_formats import FX, GRAPH, OPERATORS, check, columns_seed, seeds, small_trace
+from fuzz_formats import (
+    FX,
+    GRAPH,
+    OPERATORS,
+    SEPARATOR,
+    check,
+    columns_seed,
+    seeds,
+    small_trace,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rematsim.traces.importers.trace_wire import NUMBERS
 from rematsim.traces.importers.trace_writer import encoded_trace
 
 SEEDS = seeds()
@@ -26,6 +36,24 @@ ODD = st.one_of(
 @pytest.mark.parametrize("data", SEEDS)
 def test_seeds_are_read_or_refused(data: bytes) -> None:
     check(data)
+
+
+def shortened(column: int) -> bytes:
+    """Columns of which one has fewer rows than the others of its table."""
+    sections = columns_seed(small_trace()).split(SEPARATOR)
+    sections[column] = sections[column][:-4]
+    return SEPARATOR.join(sections)
+
+
+FOUND = {
+    "a quote in the first line of a table": OPERATORS.replace(b"OperatorID", b'"'),
+    **{f"column {k} of a table is shorter": shortened(k) for k in range(1, len(NUMBERS))},
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_fuzzing_found(what: str) -> None:
+    check(FOUND[what])
 
 
 @given(st.sampled_from(SEEDS), st.data())

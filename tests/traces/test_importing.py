@@ -86,6 +86,16 @@ def test_the_summary_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert load_trace(out).compute_ns == 1_000
 
 
+def test_a_device_that_is_not_known_is_refused_even_if_nobody_needs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "g.json").write_text(json.dumps(GRAPH))
+    arguments = ["import", str(tmp_path / "g.json"), "-o", str(tmp_path / "x.trace")]
+    assert main([*arguments, "--device", "abacus"]) == 2
+    assert "device 'abacus': unknown; known: a100" in capsys.readouterr().err
+    assert not (tmp_path / "x.trace").exists()
+
+
 @pytest.mark.parametrize("out", ["x.bin", "none/x.trace"])
 def test_nothing_is_read_if_it_cannot_be_written(
     tmp_path: Path, out: str, capsys: pytest.CaptureFixture[str]

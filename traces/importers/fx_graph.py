@@ -17,13 +17,13 @@ from ..costs import TensorKind, operator_ns
 from ..devices import DEFAULT, Device, device
 from ..trace import MAX_VALUE
 from ..wording import reason, show
-from .json_files import MAX_BYTES
 from .liveness import PlannedCall, emit
 from .reader import Imported, Request, Summary
 
 FORMAT = "FX graph"
 MARK, VERSION = "rematsim fx graph", 1
 MAX_DIMENSIONS = 64
+MAX_BYTES = 48 << 20  # decoded, it takes up to fifteen times as much
 
 
 class Tensor(msgspec.Struct):

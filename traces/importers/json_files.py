@@ -11,7 +11,7 @@ from ..trace import MAX_VALUE
 from ..wording import reason, show
 from .reader import Content
 
-MAX_BYTES = 256 << 20  # decoded, it takes some ten times as much
+MAX_BYTES = 32 << 20  # decoded, it takes up to twenty times as much
 NS_IN = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 

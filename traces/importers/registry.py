@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from .reader import Content, Reader
+from ..bulk import collection_paused
+from .reader import Content, Imported, Reader, Request
 
 # Modules, in the order in which they are asked. What none of them recognizes is taken for a DTR
 # log, whose reader says at which line it is none.
@@ -43,3 +44,15 @@ def find_reader(content: Content) -> Reader:
         if reader.recognizes(head):
             return reader
     return load_reader(FALLBACK)
+
+
+def read_with(reader: Reader, request: Request) -> Imported:
+    """Read a file; readers make many objects and no cycles, so none are looked for meanwhile.
+
+    Raises
+    ------
+    TraceError
+        The file breaks a rule of its format.
+    """
+    with collection_paused():
+        return reader.read(request)

@@ -23,6 +23,7 @@ from .trace_rules import RuleError, check_shapes, check_values
 from .trace_wire import Columns, fields_of, places_of
 
 FORMAT = "rematsim trace file"
+MAX_RATIO = 1000  # a chain of equal units packs to a 160th
 
 
 def recognizes(head: bytes) -> bool:
@@ -55,7 +56,7 @@ def read_trace(data: bytes, name: str, where: str) -> Trace:
         It is damaged, cut off, of a later version, or holds what is no trace.
     """
     header, begin = decode_header(data, where)
-    check_size(sum(column.bytes for column in header.columns), len(data), where)
+    check_size(sum(column.bytes for column in header.columns), len(data), where, MAX_RATIO)
     packed = dict(_slices(header, data, begin, where))
     columns: Columns = {}
     rows = {column.name: column.rows for column in header.columns}
