@@ -67,6 +67,8 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             return self.dispatch(func, types, args, kwargs)
         if kwargs:
             _refuse_cuda(kwargs.get("device"))
+        if "sparse" in traits.name:
+            raise TraceError(_needs_values(traits.name))
         if traits.name == _CHECK:
             self._infinities.add(args[1].untyped_storage()._cdata)
         try:

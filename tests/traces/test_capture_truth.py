@@ -1,4 +1,4 @@
-"""Captures of nine models against the truth: PyTorch's allocator, a replay, a fake capture.
+"""Captures of eight models against the truth: PyTorch's allocator, a replay, a fake capture.
 
 Forward, backward and optimizer each time. A storage of some bytes that PyTorch makes on its own (a
 scalar for autograd) is not seen by a capture; that is what the bound is for.
@@ -18,10 +18,7 @@ from rematsim import traces
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER
 from rematsim.traces.recording import Death, RecordedCall, Recording, live_bytes
 
-NAMES = (
-    *("resnet32", "densenet", "unet", "lstm", "treelstm", "gpt", "vit_2steps"),
-    *("mlp", "convnet_3steps"),
-)
+NAMES = ("resnet32", "densenet", "unet", "lstm", "treelstm", "gpt", "vit_2steps", "mlp")
 
 
 def curve(recording: Recording) -> list[int]:
@@ -127,7 +124,7 @@ def timeless(recording: Recording) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", ["resnet32", "gpt", "lstm", "vit_2steps"])
+@pytest.mark.parametrize("name", ["densenet", "gpt", "lstm"])
 def test_a_captured_step_computes_the_same_bits(
     torch: Any, models: dict[str, Any], name: str
 ) -> None:

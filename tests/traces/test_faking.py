@@ -99,6 +99,13 @@ def test_operators_that_need_values_are_refused(torch: Any, function: str) -> No
         captured(torch, run)
 
 
+def test_sparse_gradients_are_refused(torch: Any) -> None:
+    """How many rows they have depends on values; from within the backward pass, too."""
+    embed = torch.nn.Embedding(10, 4, sparse=True)
+    with pytest.raises(TraceError, match="_sparse_coo_tensor.*: its result depends on values"):
+        captured(torch, lambda: embed(torch.tensor([1, 2])).sum().backward())
+
+
 def test_cuda_on_a_build_without_it_is_refused(torch: Any) -> None:
     """Otherwise the first gradient would end the process."""
     if torch.backends.cuda.is_built():
