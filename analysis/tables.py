@@ -39,6 +39,7 @@ NUMBERS = (
     "metadata_accesses",
 )
 
+ESTIMATED = " (times estimated)"
 SUFFIXES = (".csv", ".sqlite", ".run")
 
 
@@ -74,7 +75,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    return check_table(reader(path), str(path))
+    return check_table(reader(path), str(path), is_shown=False)
 
 
 def read_run(path: str | Path) -> RunResult:
@@ -93,7 +94,9 @@ def read_run(path: str | Path) -> RunResult:
     return load_run(path)
 
 
-def check_table(table: pd.DataFrame, where: str = "table") -> pd.DataFrame:
+def check_table(
+    table: pd.DataFrame, where: str = "table", *, is_shown: bool = True
+) -> pd.DataFrame:
     """Check a table of runs and return a copy in the form that this package works with.
 
     Parameters
@@ -102,6 +105,8 @@ def check_table(table: pd.DataFrame, where: str = "table") -> pd.DataFrame:
         One row per run; needs the columns of `REQUIRED`, others are kept as they are.
     where : str, optional
         What to call the table in messages.
+    is_shown : bool, optional
+        Whether a reader sees it next: traces whose times are estimated then say so in their names.
 
     Returns
     -------
@@ -125,7 +130,23 @@ def check_table(table: pd.DataFrame, where: str = "table") -> pd.DataFrame:
         if column in table:
             table[column] = _numbers(table, column, where)
     _check_values(table, where)
-    return _distinct_traces(table)
+    table = _distinct_traces(table)
+    if is_shown and "times" in table:
+        pairs = zip(table["trace"], table["times"], strict=True)
+        table["trace"] = [named(trace, times) for trace, times in pairs]
+    return table
+
+
+def named(trace: str, times: str) -> str:
+    """Name a trace for a reader, who has to know if its times are estimated.
+
+    Examples
+    --------
+    >>> named("llama", "estimated")
+    'llama (times estimated)'
+    """
+    is_marked = times != "estimated" or trace.endswith(ESTIMATED)
+    return trace if is_marked else trace + ESTIMATED
 
 
 def require_columns(table: pd.DataFrame, columns: Collection[str], where: str = "table") -> None:

@@ -37,6 +37,7 @@ from .layout import (
 )
 from .scales import number_axis, round_ticks
 from .style import STATUS_MARKS
+from .tables import named
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -112,7 +113,7 @@ def memory_figure(run: RunResult) -> Figure:
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     top = figure.get_figheight() - OUTER
     middle = LEFT + width / 2
-    name = wrap(run.trace, FULL_WIDTH - 2 * OUTER, TITLE_SIZE, lines=1)
+    name = wrap(named(run.trace, run.times), FULL_WIDTH - 2 * OUTER, TITLE_SIZE, lines=1)
     write(figure, (FULL_WIDTH / 2, top), name, va="top", size=TITLE_SIZE)
     note = wrap(_note(run), FULL_WIDTH - 2 * OUTER, NOTE_SIZE, lines=1)
     place_note = (FULL_WIDTH / 2, top - TITLE_LINE)

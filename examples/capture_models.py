@@ -1,304 +1,63 @@
 """Capture the training steps whose traces ship with rematsim.
 
 Needs PyTorch (``pip install 'rematsim[capture]'``); no GPU, no data set: weights and batches come
-from a seed. Run ``python examples/capture_models.py --out traces/data`` to make them all, or give
-the names of some.
+from a seed. ``python examples/capture_models.py --out traces/data`` makes them all; or give the
+names of some.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from rematsim.traces import capture_steps
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, max_pool2d
+from llama import FAKES
+from rematsim.traces import capture_fake, capture_steps
+from rematsim.traces.capturing import Capture
+from training_models import MODELS
+
+BUNDLED = ("resnet32", "densenet", "unet", "lstm", "treelstm", "gpt", "vit_2steps", "llama_7b")
 
 
-class Training(NamedTuple):
-    """A model, its optimizer and what one captured step runs."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    step: Callable[[], Tensor]
-
-
-def training(
-    model: nn.Module, optimizer: torch.optim.Optimizer, loss_of: Callable[[int], Tensor], steps: int
-) -> Training:
-    """Make a step of one or more forward, backward and optimizer passes."""
-
-    def step() -> Tensor:
-        for number in range(steps):
-            loss = loss_of(number)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        return loss
-
-    return Training(model, optimizer, step)
+def captured(name: str, repeat: int) -> Capture:
+    """Capture one training step; one that does not fit in memory under fake tensors."""
+    torch.manual_seed(0)
+    if name in FAKES:
+        return capture_fake(FAKES[name], target="cuda", device_name="h100", name=name)
+    made = MODELS[name]()
+    return capture_steps(made.step, made.model, made.optimizer, repeat=repeat, name=name)
 
 
-def mlp() -> Training:
-    """Make ten layers on a large batch: small enough to read the log."""
-    hidden = [layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.GELU())]
-    model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), *hidden, nn.Linear(64, 10))
-    x, y = torch.randn(1024, 32), torch.randint(10, (1024,))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return training(model, optimizer, lambda _: cross_entropy(model(x), y), steps=1)
-
-
-class Residual(nn.Module):
-    """Two convolutions beside a shortcut (He et al., 2016)."""
-
-    def __init__(self, c_in: int, c_out: int) -> None:
-        super().__init__()
-        stride = 1 if c_in == c_out else 2
-        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(c_out)
-        self.conv2 = nn.Conv2d(c_out, c_out, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(c_out)
-        self.short = nn.Identity() if stride == 1 else nn.Conv2d(c_in, c_out, 1, stride, bias=False)
-        self.relu = nn.ReLU(inplace=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the two branches."""
-        y = self.relu(self.norm1(self.conv1(x)))
-        return self.relu(self.norm2(self.conv2(y)) + self.short(x))
-
-
-def resnet32() -> Training:
-    """Make the 32-layer residual network for 32x32 images, batch 32, SGD with momentum."""
-    widths = [16] * 6 + [32] * 5 + [64] * 5
-    model = nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1, bias=False),
-        nn.BatchNorm2d(16),
-        nn.ReLU(inplace=True),
-        *(Residual(a, b) for a, b in zip(widths, widths[1:], strict=False)),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(64, 10),
-    )
-    x, y = torch.randn(32, 3, 32, 32), torch.randint(10, (32,))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    return training(model, optimizer, lambda _: cross_entropy(model(x), y), steps=1)
-
-
-def convolutions(c_in: int, c_out: int) -> nn.Sequential:
-    """Make two 3x3 convolutions, each normalized and rectified."""
-    return nn.Sequential(
-        *(
-            layer
-            for a in (c_in, c_out)
-            for layer in (nn.Conv2d(a, c_out, 3, padding=1), nn.BatchNorm2d(c_out), nn.ReLU())
-        )
-    )
-
-
-class UNet(nn.Module):
-    """Down, up, and long shortcuts between the two (Ronneberger et al., 2015)."""
-
-    def __init__(self, width: int, depth: int) -> None:
-        super().__init__()
-        widths = [width * 2**level for level in range(depth + 1)]
-        pairs = list(zip(widths, widths[1:], strict=False))
-        self.head = convolutions(3, width)
-        self.down = nn.ModuleList(convolutions(a, b) for a, b in pairs)
-        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in pairs)
-        self.merge = nn.ModuleList(convolutions(2 * a, a) for a, _ in pairs)
-        self.tail = nn.Conv2d(width, 1, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Go down, then up."""
-        levels = [self.head(x)]
-        for block in self.down:
-            levels.append(block(max_pool2d(levels[-1], 2)))
-        x = levels.pop()
-        for up, merge in zip(reversed(self.up), reversed(self.merge), strict=True):
-            x = merge(torch.cat([levels.pop(), up(x)], dim=1))
-        return self.tail(x)
-
-
-def unet() -> Training:
-    """Make a U-Net of four levels on 64x64 images, batch 8, SGD."""
-    model = UNet(width=8, depth=3)
-    x, y = torch.randn(8, 3, 64, 64), torch.rand(8, 1, 64, 64)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return training(
-        model,
-        optimizer,
-        lambda _: binary_cross_entropy_with_logits(model(x), y),
-        steps=1,
-    )
-
-
-class Attention(nn.Module):
-    """Causal self-attention that keeps its T x T matrices, as in the papers."""
-
-    def __init__(self, width: int, heads: int, length: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.register_buffer("mask", torch.ones(length, length).triu(1).bool())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend to the past."""
-        batch, length, width = x.shape
-        shape = (batch, length, self.heads, width // self.heads)
-        q, k, v = (part.view(shape).transpose(1, 2) for part in self.qkv(x).split(width, dim=2))
-        scores = q @ k.transpose(2, 3) / shape[-1] ** 0.5
-        weights = scores.masked_fill(self.mask, float("-inf")).softmax(dim=-1)
-        return self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
-
-
-class Block(nn.Module):
-    """A transformer block, normalized first."""
-
-    def __init__(self, width: int, heads: int, length: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = Attention(width, heads, length)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add attention, then the perceptron."""
-        x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
-class GPT(nn.Module):
-    """A small decoder-only language model."""
-
-    def __init__(self, vocabulary: int, width: int, heads: int, length: int, depth: int) -> None:
-        super().__init__()
-        self.token = nn.Embedding(vocabulary, width)
-        self.position = nn.Parameter(torch.randn(length, width) * 0.02)
-        self.blocks = nn.Sequential(*(Block(width, heads, length) for _ in range(depth)))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits of the next token."""
-        return self.head(self.norm(self.blocks(self.token(tokens) + self.position)))
-
-
-def gpt() -> Training:
-    """Make a GPT of six blocks, width 128, 4 heads, 128 tokens, batch 16, AdamW."""
-    model = GPT(vocabulary=256, width=128, heads=4, length=128, depth=6)
-    tokens, targets = torch.randint(256, (16, 128)), torch.randint(256, (16 * 128,))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    return training(
-        model,
-        optimizer,
-        lambda _: cross_entropy(model(tokens).flatten(0, 1), targets),
-        steps=1,
-    )
-
-
-Tree = int | tuple["Tree", "Tree"]
-
-
-def random_tree(leaves: list[int], draw: random.Random) -> Tree:
-    """Split a sentence at random places until words remain."""
-    if len(leaves) == 1:
-        return leaves[0]
-    cut = draw.randint(1, len(leaves) - 1)
-    return random_tree(leaves[:cut], draw), random_tree(leaves[cut:], draw)
-
-
-class TreeLSTM(nn.Module):
-    """A binary TreeLSTM (Tai et al., 2015): the data's tree decides what is called."""
-
-    def __init__(self, vocabulary: int, width: int) -> None:
-        super().__init__()
-        self.width = width
-        self.embed = nn.Embedding(vocabulary, width)
-        self.leaf = nn.Linear(width, 3 * width)
-        self.node = nn.Linear(2 * width, 5 * width)
-        self.classify = nn.Linear(width, 5)
-
-    def encode(self, tree: Tree, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the hidden state and the memory of a subtree, for a batch of sentences."""
-        if isinstance(tree, int):
-            gates = self.leaf(self.embed(words[tree])).split(self.width, dim=1)
-            memory = gates[0].sigmoid() * gates[1].tanh()
-        else:
-            (h_left, c_left), (h_right, c_right) = (self.encode(part, words) for part in tree)
-            gates = self.node(torch.cat([h_left, h_right], dim=1)).split(self.width, dim=1)
-            memory = gates[0].sigmoid() * gates[1].tanh()
-            memory = memory + gates[3].sigmoid() * c_left + gates[4].sigmoid() * c_right
-        return gates[2].sigmoid() * memory.tanh(), memory
-
-    def forward(self, tree: Tree, words: Tensor) -> Tensor:
-        """Return the logits of the root's class."""
-        return self.classify(self.encode(tree, words)[0])
-
-
-def treelstm() -> Training:
-    """Make a TreeLSTM of width 64 over a random tree of 24 words, batch 512, SGD."""
-    model = TreeLSTM(vocabulary=50, width=64)
-    tree = random_tree(list(range(24)), random.Random(0))
-    words, y = torch.randint(50, (24, 512)), torch.randint(5, (512,))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return training(model, optimizer, lambda _: cross_entropy(model(tree, words), y), steps=1)
-
-
-def convnet_3steps() -> Training:
-    """Make three steps of a plain convolutional net, each on its own batch, SGD with momentum."""
-    widths = [3] + [16] * 5 + [32] * 5
-    layers: list[nn.Module] = []
-    for level, (a, b) in enumerate(zip(widths, widths[1:], strict=False)):
-        layers += [nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.SiLU()]
-        layers += [nn.MaxPool2d(2)] if level == 4 else []
-    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
-    x, y = torch.randn(3 * 32, 3, 32, 32), torch.randint(10, (3 * 32,))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    def loss_of(number: int) -> Tensor:
-        batch = slice(32 * number, 32 * (number + 1))
-        return cross_entropy(model(x[batch]), y[batch])
-
-    return training(model, optimizer, loss_of, steps=3)
-
-
-MODELS = {make.__name__: make for make in (mlp, resnet32, unet, gpt, treelstm, convnet_3steps)}
-
-
-def report(names: list[str], out: Path, repeat: int) -> Iterator[str]:
+def report(names: list[str], out: Path, repeat: int, suffix: str) -> Iterator[str]:
     """Capture models; yield a line about each."""
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
-        torch.manual_seed(0)
-        made = MODELS[name]()
-        log = capture_steps(made.step, made.model, made.optimizer, repeat=repeat, name=name)
-        path = out / f"{name}.log.gz"
+        log = captured(name, repeat)
+        path = out / f"{name}{suffix}"
         log.save(path)
+        times = "estimated" if log.trace.times_estimated else "measured"
         yield (
-            f"{path}: {log.ops} operator calls, {log.trace.compute_ns / 1e6:.1f} ms, "
+            f"{path}: {log.ops} operator calls, {log.trace.compute_ns / 1e6:.1f} ms ({times}), "
             f"peak {log.peak_bytes:,} B, {path.stat().st_size:,} B on disk"
         )
 
 
 def main() -> None:
-    """Capture the models named on the command line, or all."""
+    """Capture the models named on the command line, or those that are bundled."""
+    known = [*MODELS, *FAKES]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     parser.add_argument("--out", type=Path, default=Path("out/captured"), help="folder to write to")
     parser.add_argument("--repeat", type=int, default=5, help="captured steps; times are medians")
+    parser.add_argument("--suffix", default=".trace", help="which decides the format")
     options = parser.parse_args()
-    unknown = [name for name in options.names if name not in MODELS]
+    unknown = [name for name in options.names if name not in known]
     if unknown:
-        parser.error(f"unknown {', '.join(unknown)}: known are {', '.join(MODELS)}")
+        parser.error(f"unknown {', '.join(unknown)}: known are {', '.join(known)}")
     torch.set_num_threads(1)
-    for line in report(options.names or list(MODELS), options.out, options.repeat):
-        print(line)
+    for line in report(options.names or list(BUNDLED), options.out, options.repeat, options.suffix):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

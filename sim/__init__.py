@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .simulation import simulate as simulate
     from .sweeps import sweep as sweep
+    from .traces.importing import import_trace as import_trace
     from .traces.loading import load_trace as load_trace
+    from .traces.saving import save_trace as save_trace
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "import_trace": "rematsim.traces.importing",
     "load_trace": "rematsim.traces.loading",
+    "save_trace": "rematsim.traces.saving",
     "simulate": "rematsim.simulation",
     "sweep": "rematsim.sweeps",
 }

@@ -67,7 +67,7 @@ class LiveSet:
 class RunResult:
     """One run of a trace under a budget.
 
-    The fields down to ``message`` are the columns of every table, in order.
+    The fields down to ``times`` are the columns of every table, in order.
 
     Attributes
     ----------
@@ -111,6 +111,8 @@ class RunResult:
         Instruction of the Program at which a run that is not ok ended.
     message : str
         One line about a run that is not ok.
+    times : str
+        ``measured``, or ``estimated``: the trace's times are a cost model's.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -147,6 +149,7 @@ class RunResult:
     base_compute_ns: int
     failed_at: int | None
     message: str
+    times: str
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)

@@ -282,6 +282,7 @@ def _result(
         base_compute_ns=work.program.base_compute_ns,
         failed_at=None if is_ok else facts["instruction"],
         message="" if is_ok else report.failure_message(work.trace, run),
+        times="estimated" if work.trace.times_estimated else "measured",
         events=report.event_columns(run) if options.event_log else None,
         storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
     )

@@ -72,3 +72,27 @@ def test_instructions_are_all_explained() -> None:
 
     shown = {name for table in tables("log-format.md") for name in table}
     assert set(KINDS) <= shown
+
+
+def test_columns_of_trace_files_are_all_explained() -> None:
+    from rematsim.traces.importers.trace_columns import NUMBER_ENCODINGS, TEXT_ENCODINGS
+    from rematsim.traces.importers.trace_wire import NUMBERS, TEXTS
+
+    _, fields, columns, encodings = tables("trace-format.md")
+    assert columns == [*NUMBERS, *TEXTS]
+    assert encodings == [*NUMBER_ENCODINGS, *TEXT_ENCODINGS]
+    assert "columns" in fields
+
+
+def test_formats_are_all_explained() -> None:
+    from rematsim.traces.importers.registry import READERS
+
+    pages = ("reading-profiles.md", "reading-profiles-pytorch.md")
+    page = "".join((DOCS / name).read_text(encoding="utf-8").lower() for name in pages)
+    words = {"trace_file": "trace file", "dtr_reader": "dtr log", "nx_graph": "networkx graph"}
+    words |= {"fx_graph": "joint graph", "op_table": "table of operators"}
+    words |= {"tensor_table": "table of tensors", "execution_trace": "execution trace"}
+    words |= {"kineto": "kineto trace", "chakra": "chakra", "onnx_model": "onnx model"}
+    words |= {"memory_snapshot": "memory snapshot", "memory_timeline": "memory timeline"}
+    assert set(READERS) == set(words), "say here how the page calls the format"
+    assert not [word for word in words.values() if word not in page]

@@ -16,7 +16,7 @@ LAYERS = {
     "engine": "program state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice simulation conformance inspection "
+    "simulation": "pythonchoice simulation comparison conformance inspection "
     "audit audit_ledger audit_scores grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",

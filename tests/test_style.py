@@ -32,7 +32,7 @@ INFRASTRUCTURE = {
 LONG_BODIES: dict[tuple[str, str], tuple[int, str]] = {}
 MANY_PARAMETERS: dict[tuple[str, str], tuple[int, str]] = {
     ("sim/sweeps.py", "sweep"): (11, "the options of a sweep, all but three by keyword"),
-    ("traces/builder.py", "call"): (11, "what a log can say of a call, all but four by keyword"),
+    ("traces/builder.py", "call"): (12, "what a log can say of a call, all but four by keyword"),
 }
 
 

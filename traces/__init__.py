@@ -6,19 +6,27 @@ Nothing here knows how a trace will be replayed. Start with ``trace.py`` (the va
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .capturing import capture as capture
     from .capturing import capture_steps as capture_steps
+    from .faking import capture_fake as capture_fake
+    from .marks import mark_step as mark_step
 
-__all__ = ["capture", "capture_steps"]
+# Public name -> its module; all but the last need torch, and are imported when asked for (PEP 562).
+_PLACES = {
+    "capture": "capturing",
+    "capture_fake": "faking",
+    "capture_steps": "capturing",
+    "mark_step": "marks",
+}
+__all__ = list(_PLACES)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch when it is first asked for (PEP 562)."""
-    if name not in __all__:
+    """Import what is public when it is first asked for."""
+    if name not in _PLACES:
         raise AttributeError(f"module 'rematsim.traces' has no attribute {name!r}")
-    from . import capturing
-
-    return getattr(capturing, name)
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

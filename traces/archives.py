@@ -21,7 +21,7 @@ from .wording import place, reason, show
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
-LOG_SUFFIXES = (".log", ".jsonl", ".json")
+LOG_SUFFIXES = (".log", ".jsonl", ".json", ".trace")
 # What zipfile raises on damaged or hostile files.
 _FAILURES = (
     zipfile.BadZipFile,

@@ -81,14 +81,24 @@ class TraceBuilder:
         """
         return accept(self._tables, events)
 
-    def constant(self, name: str, size_bytes: int, line: int = 0) -> None:
-        """Bind a name to a tensor that no call makes (a weight, an input) of 0..2^53 bytes."""
+    def constant(self, name: str, size_bytes: int, line: int = 0, *, kind: str = "") -> None:
+        """Bind a name to a tensor that no call makes (a weight, an input).
+
+        Parameters
+        ----------
+        name : str
+        size_bytes : int
+            0..2^53.
+        line : int, optional
+        kind : str, optional
+            Dtype and shape, as in ``"float32[64,3]"``.
+        """
         tables = self._tables
         if size_bytes.__class__ is not int or not 0 <= size_bytes <= MAX_VALUE:
             size_bytes = self._count(size_bytes, f"CONSTANT {show(name)}: size", line)
         bound = self._bind(name, "CONSTANT", line)
         tables.instructions.extend((CONSTANT, bound, tables.n_constants, line))
-        tables.constants.extend((size_bytes,))
+        tables.constants.extend((size_bytes, self._kind(kind)))
         tables.n_constants += 1
 
     def call(
@@ -105,6 +115,7 @@ class TraceBuilder:
         forward: int = -1,
         tags: int = 0,
         line: int = 0,
+        kinds: Sequence[str] = (),
     ) -> int:
         """Run an operator on live names and bind its results.
 
@@ -121,6 +132,9 @@ class TraceBuilder:
             Positions in ``args``, none twice; a call without results needs one.
         phase, module, forward, tags, line : optional
             As in ``Trace``.
+        kinds : sequence of str, optional
+            Dtype and shape of each result, as in ``"float32[64,3]"``, or ``""``; none at all if
+            none is known.
 
         Returns
         -------
@@ -134,7 +148,10 @@ class TraceBuilder:
         if workspace_bytes or phase or tags or forward != -1:
             labels = {"phase": phase, "tags": tags, "forward call": forward}
             self._check_labels(operator, workspace_bytes, labels, line)
-        self._bind_results(operator, results, n_args, line)
+        numbers = [self._kind(kind) for kind in kinds] if kinds else [-1] * n_results
+        if len(numbers) != n_results:
+            self._fail(line, f"CALL {show(operator)}: {len(kinds)} kinds of {n_results} results")
+        self._bind_results(operator, results, numbers, n_args, line)
         if mutates or not n_results:
             self._mutate(_instruction(operator, n_results), mutates, n_args, line)
         row = (
@@ -217,7 +234,12 @@ class TraceBuilder:
         self._tables.args.extend(ids)
 
     def _bind_results(
-        self, operator: str, results: Sequence[tuple[str, int, int]], n_args: int, line: int
+        self,
+        operator: str,
+        results: Sequence[tuple[str, int, int]],
+        kinds: list[int],
+        n_args: int,
+        line: int,
     ) -> None:
         """Bind what a call gives."""
         for position, (name, size_bytes, alias) in enumerate(results):
@@ -233,7 +255,12 @@ class TraceBuilder:
                 self._refuse_binding(name, f"CALL {show(operator)}: RESULT", line)
             self._names[name] = bound = len(self._names)
             self._released.append(0)
-            self._tables.results.extend((bound, size_bytes, alias))
+            self._tables.results.extend((bound, size_bytes, alias, kinds[position]))
+
+    def _kind(self, kind: str) -> int:
+        """Give the number of a kind of value."""
+        kinds = self._tables.kinds
+        return kinds.setdefault(kind, len(kinds) - 1)
 
     def _bind(self, name: str, role: str, line: int) -> int:
         """Give a new name its id."""

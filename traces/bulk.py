@@ -121,7 +121,7 @@ class _Batch:
         self._check_lives(bound_at, (used, used_at), (released, released_at))
         results, mutates, calls = self._results(result_ids), self._mutations(), self._calls()
         tables.instructions.add(self.rows[self.rows[:, columns.FIRST] >= 0])
-        tables.constants.add(constants)
+        tables.constants.add(np.stack([constants, np.full(len(constants), -1)], axis=1))
         tables.calls.add(calls)
         tables.args.add(arg_ids)
         tables.results.add(results)
@@ -203,7 +203,7 @@ class _Batch:
         _require((alias < np.repeat(self.n_args, self.n_results)).all())
         _require((alias > -position - 2)[alias != -1].all())
         sizes = np.where(alias == -1, _amounts(self.events.result_bytes), 0)
-        return np.stack([ids, sizes, alias], axis=1)
+        return np.stack([ids, sizes, alias, np.full(len(ids), -1)], axis=1)
 
     def _mutations(self) -> Ints:
         """Check the operands that calls mutate."""

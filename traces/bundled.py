@@ -1,7 +1,7 @@
 """The traces that ship with rematsim: their names and where they are.
 
-They are DTR logs of real training steps; ``data/README.md`` says how each was made. Reading them is
-the business of ``loading.py``.
+They are logs or trace files of real training steps; ``data/README.md`` says how each was made.
+Reading them is the business of ``loading.py``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 from ..errors import UnknownNameError
 
 PREFIX = "bundled:"
-_SUFFIXES = (".log.gz", ".log.zst", ".log")
+_SUFFIXES = (".trace", ".log.gz", ".log.zst", ".log")
 
 
 def bundled_traces() -> dict[str, Path]:
-    """Return the path of each bundled log by its name, in alphabetical order.
+    """Return the path of each bundled trace by its name, in alphabetical order.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def bundled_traces() -> dict[str, Path]:
 
 
 def bundled_path(name: str) -> Path:
-    """Return the path of one bundled log; ``name`` may begin with ``bundled:``.
+    """Return the path of one bundled trace; ``name`` may begin with ``bundled:``.
 
     Raises
     ------

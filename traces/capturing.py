@@ -1,13 +1,13 @@
-"""Capture a training step of an eager PyTorch model as a Trace: what a user calls.
+"""Capture training steps of an eager PyTorch model as a Trace: what a user calls.
 
 Needs torch, the extra ``capture``; the module says so if it is absent. How the recording is done is
 in ``recorder.py``, what becomes of it in ``lowering.py``, and what to expect in
-``docs/capture.md``.
+``docs/capture.md``. Captures without the memory are in ``faking.py``, of scripts in
+``scripting.py``.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,23 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
-from .importers.dtr_log import write_log
 from .lowering import to_trace
 from .recording import Recording, live_bytes, merge
+from .saving import save_trace
+from .stepping import repeats, whole
 from .trace import Trace
 
 try:
-    from .recorder import Recorder
+    from .sessions import Session
 except ImportError as error:
     raise MissingExtraError(
         f"capture needs PyTorch ({error}): pip install 'rematsim[capture]'"
     ) from error
 
-_running: list[str] = []
-
 
 class Capture:
-    """A captured training step.
+    """A captured stretch of training.
 
     Attributes
     ----------
@@ -39,9 +38,10 @@ class Capture:
         What the trace will be called.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, recording: Recording | None = None, source: str = "") -> None:
         self.name = name
-        self._recording: Recording | None = None
+        self._recording = recording
+        self._source = source or f"capture of {name}"
 
     def __repr__(self) -> str:
         """Show the name and whether the capture has ended."""
@@ -60,6 +60,11 @@ class Capture:
         """Number of operator calls."""
         return len(self.recording.calls)
 
+    @property
+    def recomputed_ops(self) -> int:
+        """Number of calls that activation checkpointing, switched on in the model, ran again."""
+        return sum(call.is_recomputed for call in self.recording.calls)
+
     @cached_property
     def peak_bytes(self) -> int:
         """Largest number of live bytes after any call, weights and inputs included."""
@@ -67,24 +72,29 @@ class Capture:
 
     @cached_property
     def trace(self) -> Trace:
-        """The step as a Trace."""
-        return to_trace(self.recording, self.name, source=f"capture of {self.name}")
+        """The capture as a Trace."""
+        return to_trace(self.recording, self.name, source=self._source)
 
     def save(self, path: str | Path) -> None:
-        """Write the step as a DTR log; compressed if the name ends in .gz or .zst."""
-        write_log(self.trace, path)
+        """Write it: a trace file if the name ends in .trace, or a DTR log (.log.gz)."""
+        save_trace(self.trace, path)
 
 
 @contextmanager
-def capture(model: Any = None, optimizer: Any = None, *, name: str = "step") -> Iterator[Capture]:
+def capture(
+    model: Any = None, optimizer: Any = None, *, repeat: int = 1, name: str = "step"
+) -> Iterator[Capture]:
     """Record what eager PyTorch runs in a ``with`` block.
 
     Parameters
     ----------
     model : torch.nn.Module, optional
-        Gives names to parameters and buffers.
+        Gives names to parameters, buffers and calls.
     optimizer : torch.optim.Optimizer, optional
         Gives names to its state.
+    repeat : int, optional
+        How many times the block runs the same step: it becomes one, with the median of its times.
+        A step ends where the optimizer's does, or where ``mark_step`` is called.
     name : str, optional
         Name of the trace.
 
@@ -96,7 +106,9 @@ def capture(model: Any = None, optimizer: Any = None, *, name: str = "step") -> 
     Raises
     ------
     InputError
-        If another capture is running.
+        If another capture is running, or the model is compiled.
+    TraceError
+        If recording had to stop, or the repeats are not the same run.
 
     Notes
     -----
@@ -110,26 +122,19 @@ def capture(model: Any = None, optimizer: Any = None, *, name: str = "step") -> 
     ...     model(batch).sum().backward()
     >>> log.save("mlp.log.gz")  # doctest: +SKIP
     """
-    if _running:
-        raise InputError(
-            f"capture {name!r}: capture {_running[0]!r} is running; nesting is refused"
-        )
+    _check_repeat(repeat)
     log = Capture(name)
-    was_collecting = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    _running.append(name)
-    recorder = Recorder(model, optimizer)
+    session = Session(name, _listed(model), _listed(optimizer), has_marks=repeat > 1)
+    session.open()
     try:
-        with recorder:
-            yield log
+        yield log
     finally:
-        _running.clear()
-        if was_collecting:
-            gc.enable()
-    if recorder.failure is not None:
-        raise TraceError(f"capture {name!r}: {recorder.failure}") from recorder.failure
-    log._recording = recorder.recording()
+        session.close()
+    try:
+        recorded = session.recording()
+        log._recording = repeats(recorded, repeat) if repeat > 1 else whole(recorded)
+    except TraceError as error:
+        raise TraceError(f"capture {name!r}: {error}") from error.__cause__
 
 
 def capture_steps(
@@ -147,18 +152,25 @@ def capture_steps(
     ----------
     step : callable
         Runs one training step; what it returns lives on as an output.
+    model, optimizer : optional
+        As for ``capture``.
     warmup : int, optional
         Runs before, not recorded; at least one where an optimizer makes its state in the first.
     repeat : int, optional
         Recorded runs, at least one.
+    name : str, optional
+        Name of the trace.
+
+    Returns
+    -------
+    Capture
 
     Raises
     ------
     TraceError
         If two runs do not call the same operators on the same storages in the same order.
     """
-    if repeat < 1:
-        raise InputError(f"repeat {repeat}: at least one run must be recorded")
+    _check_repeat(repeat)
     for _ in range(warmup):
         step()
     recordings = []
@@ -167,6 +179,13 @@ def capture_steps(
             kept = step()
         recordings.append(log.recording)
         del kept
-    merged = Capture(name)
-    merged._recording = merge(recordings)
-    return merged
+    return Capture(name, merge(recordings))
+
+
+def _check_repeat(repeat: int) -> None:
+    if repeat < 1:
+        raise InputError(f"repeat {repeat}: at least one run must be recorded")
+
+
+def _listed(given: Any) -> list[Any]:
+    return [] if given is None else [given]

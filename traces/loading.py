@@ -1,28 +1,30 @@
-"""Files to traces: finds the bytes, unpacks them, and asks the cache before a reader.
+"""Files to traces: finds the content, and asks the cache before a reader.
 
-``load_trace`` reads one trace, ``load_traces`` any number. How a log is read is the business of
-``importers/``; what a trace is, that of ``trace.py``.
+``load_trace`` reads one trace, ``load_traces`` any number. Which format a file has and how it is
+read is the business of ``importers/``; what a trace is, that of ``trace.py``.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from ..errors import TraceError
 from .bundled import PREFIX as BUNDLED
 from .bundled import bundled_path
-from .importers import dtr_log
+from .contents import Content, chunks_of
+from .importers.reader import Request
+from .importers.registry import find_reader, read_with
+from .importers.trace_header import MAGIC as TRACE_FILE
 from .storing import store_trace, stored_trace
 from .synthetic import PREFIX as SYNTHETIC
 from .synthetic import synthetic
 from .trace import Trace
-from .unpacking import CHUNK, ZIP, check_size, stem, unpack
+from .unpacking import ZIP, stem
 from .wording import place, show
 
 if TYPE_CHECKING:
@@ -39,8 +41,9 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     Parameters
     ----------
     path : str or path
-        A log, plain or packed (.gz, .zst: its content decides); ``x.zip::log`` for one of a zip,
-        by its name in the manifest, its path or its stem; ``-`` for standard input;
+        A trace file, a log, or a file of any format that ``importers/`` reads, plain or packed
+        (.gz, .zst): its content decides. ``x.zip::log`` for one of a zip, by its name in the
+        manifest, its path or its stem; ``-`` for standard input;
         ``bundled:NAME`` for one that ships with rematsim; ``synthetic:chain:1000`` and the like
         (``synthetic.py``).
     name : str, optional
@@ -64,11 +67,7 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     if not file.is_zip:
         return file.trace(name)
     archive = file.archive()
-    if not file.wanted and len(archive.members) > 1:
-        hint = f"take one with {file.source}{SEPARATOR}NAME, or all with load_traces or sweep"
-        raise TraceError(f"a zip of several logs; {archive.choices()}; {hint}", file.source)
-    member = archive.find(file.wanted) if file.wanted else archive.members[0]
-    return file.member_trace(archive, member, name)
+    return file.member_trace(archive, file.only_member(archive), name)
 
 
 def load_traces(paths: Iterable[AnyPath], *, cache: bool = True) -> list[Trace]:
@@ -102,11 +101,32 @@ def load_traces(paths: Iterable[AnyPath], *, cache: bool = True) -> list[Trace]:
     return traces
 
 
+def open_content(path: AnyPath) -> Content:
+    """Open one file for a reader.
+
+    Parameters
+    ----------
+    path : str or path
+        As for ``load_trace``, but ``synthetic:``.
+
+    Raises
+    ------
+    TraceError
+        It cannot be read, or is a zip of several files.
+    """
+    file = _File(os.fspath(path), cache=False)
+    if not file.is_zip:
+        return file.content
+    archive = file.archive()
+    return file.member_content(archive, file.only_member(archive))
+
+
 class _File:
-    """A file that the user named, as bytes.
+    """A file that the user named.
 
     Attributes
     ----------
+    content : Content
     source : str
         How messages call it.
     wanted : str
@@ -115,77 +135,71 @@ class _File:
     """
 
     def __init__(self, path: str, cache: bool) -> None:
-        self._given, _, self.wanted = path.partition(SEPARATOR)
-        if self._given.startswith(BUNDLED):
-            self._given = str(bundled_path(self._given))
-        self._is_input = self._given == STANDARD_INPUT
-        self.source = "<stdin>" if self._is_input else place(self._given)
-        self._cached = cache and not self._is_input
-        self._data = _read_input() if self._is_input else _read_file(self._given)
-        self.is_zip = self._data.startswith(ZIP)
+        given, _, self.wanted = path.partition(SEPARATOR)
+        if given.startswith(BUNDLED):
+            given = str(bundled_path(given))
+        is_input = given == STANDARD_INPUT
+        self._cached = cache and not is_input
+        self.content = _read_input() if is_input else Content.of_file(given, place(given))
+        self.content.name = "stdin" if is_input else stem(given)
+        self.source = self.content.where
+        head = self.content.packed_head()
+        self._cached = self._cached and not head.startswith(TRACE_FILE)  # as quick as the cache
+        self.is_zip = head.startswith(ZIP)
         if self.wanted and not self.is_zip:
             raise TraceError(f"no zip, so there is no {show(self.wanted)} in it", self.source)
 
     def trace(self, name: str | None = None) -> Trace:
         """Read the file as one log."""
-        name = name or ("stdin" if self._is_input else stem(self._given))
-        return self._load("", name, self.source, lambda: self._data)
+        return self._load("", name or self.content.name, self.source, lambda: self.content)
 
     def archive(self) -> Archive:
         """Open the file as a zip."""
         from .archives import Archive
 
-        return Archive(self._data, self.source)
+        return Archive(self.content.packed_bytes(), self.source)
 
     def member_trace(self, archive: Archive, member: Member, name: str | None = None) -> Trace:
         """Read one log of the zip."""
         source = f"{self.source}{SEPARATOR}{place(member.path)}"
         return self._load(
-            member.path, name or member.name, source, lambda: archive.read(member.path)
+            member.path, name or member.name, source, lambda: self.member_content(archive, member)
         )
 
-    def _load(self, member: str, name: str, source: str, read: Callable[[], bytes]) -> Trace:
+    def only_member(self, archive: Archive) -> Member:
+        """Pick the log that is asked for, or the only one."""
+        if not self.wanted and len(archive.members) > 1:
+            hint = f"take one with {self.source}{SEPARATOR}NAME, or all with load_traces or sweep"
+            raise TraceError(f"a zip of several logs; {archive.choices()}; {hint}", self.source)
+        return archive.find(self.wanted) if self.wanted else archive.members[0]
+
+    def member_content(self, archive: Archive, member: Member) -> Content:
+        """Unpack one log of the zip."""
+        source = f"{self.source}{SEPARATOR}{place(member.path)}"
+        return Content.of_bytes(archive.read(member.path), source, member.name)
+
+    def _load(self, member: str, name: str, source: str, read: Callable[[], Content]) -> Trace:
         """Get a trace from the cache, or read it and put it there."""
         if not self._cached:
-            return dtr_log.read(unpack(read(), source), name, source)
+            return _read_trace(read(), name, source)
         key = f"{self._digest}-{member}"
         trace = stored_trace(key, name, source)
         if trace is None:
-            trace = dtr_log.read(unpack(read(), source), name, source)
+            trace = _read_trace(read(), name, source)
             store_trace(key, trace)
         return trace
 
     @functools.cached_property
     def _digest(self) -> str:
-        return hashlib.sha256(self._data).hexdigest()
+        return self.content.digest()
 
 
-def _read_input() -> bytes:
+def _read_trace(content: Content, name: str, source: str) -> Trace:
+    """Read a trace of whatever format."""
+    return read_with(find_reader(content), Request(content, name, source)).trace
+
+
+def _read_input() -> Content:
     """Read standard input."""
-    return _read(sys.stdin.buffer, "<stdin>")
-
-
-def _read_file(path: str) -> bytes:
-    """Read a file."""
-    where = place(path)
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 (a null character must not crash)
-            return _read(file, where)
-    except IsADirectoryError:
-        raise TraceError("a folder; name the logs in it", where) from None
-    except FileNotFoundError:
-        raise TraceError("no such file", where) from None
-    except OSError as error:
-        raise TraceError(f"it cannot be read ({error.strerror})", where) from None
-    except ValueError as error:
-        raise TraceError(f"it cannot be read ({error})", where) from None
-
-
-def _read(file: IO[bytes], where: str) -> bytes:
-    """Read all there is, unless it is too much."""
-    parts, size = [], 0
-    while chunk := file.read(CHUNK):
-        parts.append(chunk)
-        size += len(chunk)
-        check_size(size, size, where)
-    return b"".join(parts)
+    where = "<stdin>"
+    return Content.of_bytes(b"".join(chunks_of(sys.stdin.buffer, where)), where)

@@ -6,12 +6,16 @@ means the same; ``docs/capture.md`` lists them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from ..opcodes import PHASE_BACKWARD, PHASE_FORWARD
 from .builder import TraceBuilder
 from .recording import BackwardEntered, Death, RecordedCall, Recording, View
 from .trace import Trace
+
+RECOMPUTED = " (recomputed)"  # added to the module of what activation checkpointing runs again
 
 _OWN_STORAGE = -1
 
@@ -50,7 +54,19 @@ def to_trace(recording: Recording, name: str, source: str = "") -> Trace:
     source : str
         Where it comes from.
     """
-    return _Lowering(recording, TraceBuilder(name, source, rebinding="listed")).run()
+    builder = TraceBuilder(
+        name, source, rebinding="listed", times_estimated=recording.times_estimated
+    )
+    return _Lowering(recording, builder).run()
+
+
+class _Result(NamedTuple):
+    """A result as the builder takes it, and what it is made of."""
+
+    name: str
+    bytes: int
+    alias: int
+    kind: str
 
 
 class _Lowering:
@@ -61,19 +77,24 @@ class _Lowering:
         self._builder = builder
         self._buffers: dict[int, _Buffer] = {}
         self._forward_calls: dict[int, int] = {}
+        self._kinds: dict[Hashable, str] = {}
         self._names = 0
 
     def run(self) -> Trace:
         """Constants first, wherever they were met: they were in memory all the time."""
+        times_used = Counter[str]()
         for storage, constant in self._recording.constants.items():
-            self._builder.constant(constant.label, constant.bytes)
-            self._buffers[storage] = _Buffer(constant.label, constant.bytes, is_constant=True)
+            times_used[constant.label] += 1
+            again = times_used[constant.label]
+            name = f"{constant.label}#{again}" if again > 1 else constant.label
+            self._builder.constant(name, constant.bytes, kind=constant.kind)
+            self._buffers[storage] = _Buffer(name, constant.bytes, is_constant=True)
         for event in self._recording.events:
             if isinstance(event, Death):
                 self._release(self._buffers.pop(event.storage).names)
             elif isinstance(event, BackwardEntered):
                 self._builder.backward()
-            else:
+            elif isinstance(event, RecordedCall):
                 self._call(event)
         for buffer in self._buffers.values():  # outputs: one name each is enough
             self._release(name for name in buffer.names if name != buffer.root)
@@ -82,6 +103,14 @@ class _Lowering:
     def _new_name(self) -> str:
         self._names += 1
         return f"x{self._names}"
+
+    def _kind(self, view: View) -> str:
+        """Return dtype and shape as text."""
+        made_of = view.geometry[1], view.geometry[3]
+        text = self._kinds.get(made_of)
+        if text is None:
+            text = self._kinds[made_of] = view.geometry.kind.text()
+        return text
 
     def _release(self, names: Iterable[str]) -> None:
         for name in names:
@@ -95,8 +124,14 @@ class _Lowering:
         name = buffer.by_geometry.get(view.geometry)
         if name is None:
             name = self._new_name()
-            result = (name, buffer.bytes, 0)
-            self._builder.call("view", (buffer.root,), (result,), 0, phase=phase)
+            self._builder.call(
+                "view",
+                (buffer.root,),
+                ((name, buffer.bytes, 0),),
+                0,
+                phase=phase,
+                kinds=(self._kind(view),),
+            )
             buffer.bind(name, view.geometry)
         return name
 
@@ -129,7 +164,7 @@ class _Lowering:
     def _compute(self, call: RecordedCall, updated: Sequence[int], sizes: dict[int, int]) -> None:
         """Emit a call with its results, and one more for each argument that it updates."""
         arguments, operands = self._operands(call)
-        results: list[tuple[str, int, int]] = []
+        results: list[_Result] = []
         for view in call.results:
             self._add_result(view, operands, sizes, results)
         renewed = []
@@ -138,11 +173,11 @@ class _Lowering:
             buffer = self._buffers[view.storage]
             buffer.bytes = sizes.get(view.storage, buffer.bytes)
             renewed.append((self._new_name(), arguments[position], view))
-            results.append((renewed[-1][0], buffer.bytes, _OWN_STORAGE))
+            results.append(_Result(renewed[-1][0], buffer.bytes, _OWN_STORAGE, self._kind(view)))
         if not results:
-            results.append((self._new_name(), 0, _OWN_STORAGE))
+            results.append(_Result(self._new_name(), 0, _OWN_STORAGE, ""))
             self._emit(call, arguments, results)
-            self._builder.release(results[0][0])
+            self._builder.release(results[0].name)
             return
         self._emit(call, arguments, results)
         for new, old, view in renewed:
@@ -165,7 +200,7 @@ class _Lowering:
         view: View,
         operands: Sequence[int],
         sizes: dict[int, int],
-        results: list[tuple[str, int, int]],
+        results: list[_Result],
     ) -> None:
         """Name a result: a view of an operand, or the first of a new storage.
 
@@ -178,17 +213,18 @@ class _Lowering:
             buffer = _Buffer(name, sizes[view.storage], is_constant=False)
             buffer.by_geometry[view.geometry] = name
             self._buffers[view.storage] = buffer
-            results.append((name, buffer.bytes, _OWN_STORAGE))
+            results.append(_Result(name, buffer.bytes, _OWN_STORAGE, self._kind(view)))
         elif view.storage in operands:
             name = self._new_name()
-            results.append((name, buffer.bytes, operands.index(view.storage)))
+            alias = operands.index(view.storage)
+            results.append(_Result(name, buffer.bytes, alias, self._kind(view)))
             buffer.bind(name, view.geometry)
 
     def _emit(
         self,
         call: RecordedCall,
         arguments: Sequence[str],
-        results: Sequence[tuple[str, int, int]],
+        results: Sequence[_Result],
         mutates: Sequence[int] = (),
     ) -> None:
         forward = -1
@@ -197,13 +233,14 @@ class _Lowering:
         index = self._builder.call(
             call.operator,
             arguments,
-            results,
+            [result[:3] for result in results],
             call.time_ns,
             mutates=mutates,
             phase=call.phase,
-            module=call.module,
+            module=call.module + RECOMPUTED if call.is_recomputed else call.module,
             forward=forward,
             tags=call.tags,
+            kinds=[result.kind for result in results],
         )
         if call.phase == PHASE_FORWARD:
             self._forward_calls.setdefault(call.autograd_node, index)

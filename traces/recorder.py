@@ -2,88 +2,33 @@
 
 Needs torch (the extra ``capture``) and imports it at once, so nothing else imports this module
 before it is asked to capture. What is recorded is in ``recording.py``; how a user starts it, in
-``capturing.py``. Names of torch that are not public are taken here and nowhere else.
+``capturing.py``. What runs at each operator is written to be quick: plain tuples, of which
+``raw_events.py`` makes a recording at the end.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any, NamedTuple
+import gc
+import threading
+from collections.abc import Iterable
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..opcodes import (
-    PHASE_BACKWARD,
-    PHASE_FORWARD,
-    PHASE_OPTIMIZER,
-    TAG_COLLECTIVE,
-    TAG_DATA_DEPENDENT,
-    TAG_RANDOM,
-)
+from ..errors import TraceError
+from ..opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER
+from .autograd import Engine
+from .clocks import Clock, best_clock
 from .module_paths import ModulePaths
-from .recording import (
-    BackwardEntered,
-    Constant,
-    Death,
-    Event,
-    RecordedCall,
-    Recording,
-    View,
-    split_by_tensor,
-)
-from .storages import StorageTable, constant_labels, dense_tensors
+from .naming import constant_labels
+from .raw_events import BACKWARD, STEP_END, OpenCall, RawEvent, RawView, events_of, geometry
+from .recording import Constant, Recording
+from .schemas import CLOSES_REGION, OPENS_REGION, Traits, traits_by_id, traits_of, written_arguments
+from .storages import StorageTable, dense_tensors, living_storages
 
-# Operators whose schema hides that they write to the running mean and variance when training.
-_HIDDEN_WRITES = dict.fromkeys(
-    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({3, 4})
-)
-_TRAINING_ARGUMENT = 5
-
-_NO_NODE = 2**63  # numbers above belong to nodes without a forward call, such as AccumulateGrad
-
-_graph_task: Callable[[], int] = torch._C._current_graph_task_id
-_next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr
-_running_node: Callable[[], Any] = torch._C._current_autograd_node
-
-
-class Traits(NamedTuple):
-    """What an operator's schema says, looked up once for each operator."""
-
-    name: str
-    written: frozenset[int | str]
-    returns_written: tuple[bool, ...]
-    tags: int
-    is_foreach: bool
-    is_inplace_view: bool
-
-
-@cache
-def traits_of(func: Any) -> Traits:
-    """Read an operator's schema."""
-    schema = func._schema
-    namespace, name = schema.name.split("::")
-    writes = [
-        argument.name if argument.kwarg_only else position
-        for position, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    return Traits(
-        name=name if namespace == "aten" else f"{namespace}.{name}",
-        written=frozenset(writes),
-        returns_written=tuple(
-            value.alias_info is not None and value.alias_info.is_write for value in schema.returns
-        ),
-        tags=(
-            TAG_RANDOM * (torch.Tag.nondeterministic_seeded in func.tags)
-            | TAG_DATA_DEPENDENT * (torch.Tag.data_dependent_output in func.tags)
-            | TAG_COLLECTIVE * (namespace in ("c10d", "_c10d_functional"))
-        ),
-        is_foreach=name.startswith("_foreach_"),
-        is_inplace_view=torch.Tag.inplace_view in func.tags,
-    )
+_NO_TENSORS = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout}
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -91,20 +36,45 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     Recording never raises into the program: an exception in a dispatch that C++ began may end the
     process. The first failure is kept in ``failure`` and recording stops.
+
+    Parameters
+    ----------
+    models : iterable of torch.nn.Module
+        They name parameters, buffers and calls.
+    optimizers : iterable of torch.optim.Optimizer
+        They name their state.
+    clock : Clock, optional
+        Times the operators.
     """
 
-    def __init__(self, model: Any = None, optimizer: Any = None) -> None:
+    def __init__(
+        self, models: Iterable[Any] = (), optimizers: Iterable[Any] = (), clock: Clock | None = None
+    ) -> None:
         super().__init__()
         self.failure: Exception | None = None
-        self._events: list[Event] = []
-        self._constants: dict[int, Constant] = {}
-        self._storages = StorageTable()
-        self._labels = constant_labels(model, optimizer)
-        self._modules = ModulePaths(model)
+        self._models, self._optimizers = list(models), list(optimizers)
+        self._clock = clock or best_clock()
+        self._modules = ModulePaths(self._models, self._is_followed)
+        self._thread = threading.get_ident()
         self._regions: list[bool] = []
-        self._in_backward = False
+        self._outside_engine = PHASE_FORWARD
+        self._engine = Engine()
+        self._events: list[RawEvent] = []
+        self._constants: dict[int, Constant] = {}
+        self._names: dict[int, str] = {}
+        self._storages = StorageTable()
+        self._labels = constant_labels(self._models, self._optimizers)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Go without a guard against compilation around each operator: it costs more than a note.
+
+        What is compiled is refused (``refusing.py``).
+        """
+        return False
 
     def __enter__(self) -> Recorder:
+        self._storages.watch(living_storages().values(), self._labels)
         self._modules.open()
         super().__enter__()
         return self
@@ -115,174 +85,168 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._flush_deaths()
         self._storages.close()
 
+    def end_step(self, is_said: bool) -> None:
+        """Note that a step ends: by a mark in the program, or because its optimizer has stepped."""
+        if self.failure is None:
+            gc.collect()
+            self._flush_deaths()
+            for address, label in constant_labels(self._models, self._optimizers).items():
+                number = self._storages.find(address)
+                if number is not None and number not in self._constants:
+                    self._names[number] = label
+            self._events.append(STEP_END[is_said])
+            self._modules.forget_nodes()
+
     def recording(self) -> Recording:
-        """Return what has been recorded."""
-        return Recording(dict(sorted(self._constants.items())), tuple(self._events))
+        """Return what has been recorded.
+
+        Raises
+        ------
+        TraceError
+            If recording had to stop.
+        """
+        if self.failure is not None:
+            raise TraceError(str(self.failure)) from self.failure
+        constants = dict(sorted((self._constants | self._storages.held).items()))
+        events = tuple(events_of(self._events, self._clock))
+        return Recording(constants, events, labels=dict(self._names))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator; record it if it is one that computes."""
         kwargs = kwargs or {}
-        if func.namespace == "prim":
+        traits = traits_by_id.get(id(func)) or traits_of(func)
+        if traits.role or self.failure is not None:
+            self._follow_region(traits.role, args)
             return func(*args, **kwargs)
-        if func.namespace == "profiler":
-            return self._profiler_region(func, args, kwargs)
-        call = self._guarded(self._begin, func, args, kwargs)
-        start = time.perf_counter_ns()
-        output = func(*args, **kwargs)
-        elapsed = time.perf_counter_ns() - start
-        if call is not None:
-            self._guarded(self._end, call, output, elapsed)
-        return output
-
-    def _guarded(self, step: Callable[..., Any], *values: Any) -> Any:
-        """Run a step of the recording; keep an exception for later."""
-        if self.failure is not None:
-            return None
         try:
-            return step(*values)
+            call = self._begin(traits, args, kwargs)
         except Exception as failure:
             self.failure = failure
-            return None
+            return func(*args, **kwargs)
+        started = self._clock.start()
+        output = func(*args, **kwargs)
+        elapsed = self._clock.stop(started)
+        try:
+            self._end(traits, call, output, elapsed)
+        except Exception as failure:
+            self.failure = failure
+        return output
 
-    def _profiler_region(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _follow_region(self, role: int, args: Any) -> None:
         """Follow the profiler's regions; ``Optimizer.step`` runs in one of its own."""
-        if func._schema.name.endswith("_record_function_enter_new"):
+        if role == OPENS_REGION:
             self._regions.append(str(args[0]).startswith("Optimizer.step"))
-        elif func._schema.name.endswith("_record_function_exit") and self._regions:
+        elif role == CLOSES_REGION and self._regions:
             self._regions.pop()
-        return func(*args, **kwargs)
+        self._outside_engine = PHASE_OPTIMIZER if any(self._regions) else PHASE_FORWARD
+
+    def is_elsewhere(self, what: str) -> bool:
+        """Say whether something runs in another thread, which this mode does not see."""
+        if threading.get_ident() == self._thread:
+            return False
+        if self.failure is None:
+            self.failure = TraceError(
+                f"{what} ran in thread {threading.current_thread().name!r}: only the thread that "
+                "began the capture is seen; run the whole step in that thread"
+            )
+        return True
+
+    def _is_followed(self, module: Any) -> bool:
+        """Say whether a module runs where this mode sees it."""
+        return not self.is_elsewhere(f"module {type(module).__name__}")
 
     def _flush_deaths(self) -> None:
         """Move the deaths since the last call into the record."""
-        dead, self._storages.dead = self._storages.dead, []
-        self._events.extend(map(Death, dead))
+        self._events.extend(self._storages.dead)
+        self._storages.dead.clear()
 
-    def _begin(self, func: Any, args: Any, kwargs: Any) -> _OpenCall:
+    def _begin(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
         """Note an operator's arguments before it runs; unknown storages were there before."""
-        self._flush_deaths()
-        traits = traits_of(func)
-        in_backward = _graph_task() != -1
-        if in_backward and not self._in_backward:
-            self._events.append(BackwardEntered())
-        self._in_backward = in_backward
-        node = _autograd_node(in_backward)
-        module = self._modules.of_call(in_backward, node)
-        call = _OpenCall(traits, self._phase(in_backward), module, node)
-        if traits.name != "lift_fresh":  # torch.tensor(...): its argument was made just now
-            written = self._written(traits, args)
-            for key, value in (*enumerate(args), *kwargs.items()):
-                for tensor in dense_tensors(value):
-                    self._add_argument(call, tensor, key in written)
-        if traits.is_foreach:
-            call.width = len(args[0])
+        storages, engine = self._storages, self._engine
+        if storages.dead:
+            self._flush_deaths()
+        if engine.look():
+            self._events.append(BACKWARD)
+        if kwargs or not traits.is_plain:
+            return self._begin_with_care(traits, args, kwargs)
+        find = storages.find
+        arguments: list[RawView] = []
+        for value in args:
+            if type(value) in _NO_TENSORS:
+                continue
+            try:
+                number = find(value.untyped_storage()._cdata)
+            except (AttributeError, NotImplementedError):  # a list; a sparse tensor
+                arguments.extend(map(self._view, dense_tensors(value)))
+                continue
+            if number is None:
+                number = self._first_seen(value)
+            arguments.append(
+                (number, value.storage_offset(), value.shape, value.stride(), value.dtype)
+            )
+        return OpenCall(arguments, (), (), 0, None)
+
+    def _begin_with_care(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
+        """Note arguments of which some may be written, or are lists to be taken apart."""
+        call = OpenCall([], [], [], len(args[0]) if traits.is_foreach else 0, {})
+        if traits.name == "lift_fresh":  # torch.tensor(...): its argument was made just now
+            return call
+        written = written_arguments(traits, args)
+        for key, value in (*enumerate(args), *kwargs.items()):
+            if type(value) in _NO_TENSORS:
+                continue
+            is_list = isinstance(value, list | tuple)
+            is_apart = call.width and is_list and len(value) == call.width
+            for part, element in enumerate(value) if is_apart else ((-1, value),):
+                for tensor in dense_tensors(element):
+                    call.add(self._view(tensor), tensor, key in written, part)
         return call
 
-    @staticmethod
-    def _written(traits: Traits, args: Any) -> frozenset[int | str]:
-        """Return the arguments that are written to, those that the schema hides included."""
-        hidden = _HIDDEN_WRITES.get(traits.name)
-        if hidden and len(args) > _TRAINING_ARGUMENT and args[_TRAINING_ARGUMENT]:
-            return traits.written | hidden
-        return traits.written
+    def _view(self, tensor: Tensor) -> RawView:
+        """Describe a strided tensor; its storage, if it is new here, was there before."""
+        number = self._storages.find(tensor.untyped_storage()._cdata)
+        return (self._first_seen(tensor) if number is None else number, *geometry(tensor))
 
-    def _add_argument(self, call: _OpenCall, tensor: Any, is_written: bool) -> None:
+    def _first_seen(self, tensor: Tensor) -> int:
+        """Give a number to a storage that was there before the first call."""
         storage = tensor.untyped_storage()
-        number = self._storages.find(storage)
-        if number is None:
-            number = self._storages.add(storage)
-            label = self._labels.pop(storage._cdata, f"constant:{len(self._constants)}")
-            self._constants[number] = Constant(label, storage.nbytes())
-        if is_written:
-            call.written.append(len(call.arguments))
-            call.written_storages[number] = (storage, storage.nbytes())
-        call.arguments.append(_view(number, tensor))
+        number = self._storages.add(storage)
+        label = self._labels.pop(storage._cdata, "")
+        self._constants[number] = Constant(label, storage.nbytes())
+        return number
 
-    def _phase(self, in_backward: bool) -> int:
-        if in_backward:
-            return PHASE_BACKWARD
-        return PHASE_OPTIMIZER if any(self._regions) else PHASE_FORWARD
-
-    def _end(self, call: _OpenCall, output: Any, elapsed: int) -> None:
+    def _end(self, traits: Traits, call: OpenCall, output: Any, elapsed: int) -> None:
         """Note an operator's results after it has run."""
-        sizes = call.resized()
-        keeps_contents = call.traits.is_inplace_view and not sizes  # such as squeeze_
-        results: list[View] = []
-        for tensor in _fresh_outputs(call.traits, output, keeps_contents):
-            storage = tensor.untyped_storage()
-            number = self._storages.find(storage)
-            if number is None:
-                number = self._storages.add(storage)
-                sizes.append((number, storage.nbytes()))
-            results.append(_view(number, tensor))
-        recorded = RecordedCall(
-            call.traits.name,
-            tuple(call.arguments),
-            tuple(results),
-            () if keeps_contents else tuple(call.written),
-            tuple(sizes),
-            elapsed,
-            call.phase,
-            call.module,
-            call.traits.tags,
-            call.autograd_node,
-        )
-        if call.width > 1:
-            self._events.extend(split_by_tensor(recorded, call.width))
+        sizes = call.resized() if call.written else []
+        keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
+        if traits.is_plain and type(output) is Tensor and output.layout is torch.strided:
+            outputs: Iterable[Tensor] = (output,)
         else:
-            self._events.append(recorded)
-
-
-class _OpenCall:
-    """A call that has begun: what is known before it runs."""
-
-    __slots__ = (
-        "arguments",
-        "autograd_node",
-        "module",
-        "phase",
-        "traits",
-        "width",
-        "written",
-        "written_storages",
-    )
-
-    def __init__(self, traits: Traits, phase: int, module: str, autograd_node: int) -> None:
-        self.traits = traits
-        self.phase = phase
-        self.module = module
-        self.autograd_node = autograd_node
-        self.width = 0
-        self.arguments: list[View] = []
-        self.written: list[int] = []
-        self.written_storages: dict[int, tuple[Any, int]] = {}
-
-    def resized(self) -> list[tuple[int, int]]:
-        """Return the written storages that have another size now, with it."""
-        return [
-            (number, storage.nbytes())
-            for number, (storage, before) in self.written_storages.items()
-            if storage.nbytes() != before
-        ]
-
-
-def _fresh_outputs(traits: Traits, output: Any, all_of_them: bool) -> Iterator[Any]:
-    """Yield the tensors that an operator returns, but for those that it was given to write."""
-    outputs = (output,) if len(traits.returns_written) == 1 else output or ()
-    for value, is_written in zip(outputs, traits.returns_written, strict=False):
-        if all_of_them or not is_written:
-            yield from dense_tensors(value)
-
-
-def _view(storage: int, tensor: Any) -> View:
-    """Describe a strided tensor of a numbered storage."""
-    geometry = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), str(tensor.dtype))
-    return View(storage, geometry)
-
-
-def _autograd_node(in_backward: bool) -> int:
-    """Return the number that autograd gives to the node that is being made, or that runs."""
-    if not in_backward:
-        return _next_node() - 1
-    node = _running_node()
-    number = -1 if node is None else int(node._sequence_nr())
-    return number if number < _NO_NODE else -1
+            outputs = traits.fresh_results(output, keeps_contents)
+        storages = self._storages
+        results: list[RawView] = []
+        for tensor in outputs:
+            storage = tensor.untyped_storage()
+            number = storages.find(storage._cdata)
+            if number is None:
+                number = storages.add(storage)
+                sizes.append((number, storage.nbytes()))
+            results.append(
+                (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+            )
+        engine = self._engine
+        is_running, node = engine.is_running, engine.node()
+        self._events.append(
+            (
+                traits,
+                call,
+                results,
+                sizes,
+                keeps_contents,
+                elapsed,
+                PHASE_BACKWARD if is_running else self._outside_engine,
+                self._modules.of_call(is_running, node),
+                node,
+                engine.is_recomputing,
+            )
+        )

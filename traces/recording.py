@@ -1,28 +1,44 @@
 """What a recorder saw: operator calls and deaths of storages, in order, as plain values.
 
 The layer between ``recorder.py``, which needs torch, and ``lowering.py``, which makes a Trace; it
-needs neither torch nor the names of a log, so both sides are tested without the other.
+needs neither torch nor the names of a log, so both sides are tested without the other. Cutting a
+recording into steps is for ``stepping.py``.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from ..errors import TraceError
+from .costs import TensorKind
+
+
+class Geometry(NamedTuple):
+    """Where and how a tensor lies in its storage; offset and strides in elements."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def kind(self) -> TensorKind:
+        """Dtype and shape."""
+        return TensorKind(str(self.dtype).removeprefix("torch."), tuple(self.shape))
 
 
 class View(NamedTuple):
-    """A tensor, told by its storage and its geometry (offset, shape, strides, dtype).
+    """A tensor, told by its storage and its geometry.
 
     Two tensors of one storage with the same geometry hold the same values, whatever their
     identity in Python: what autograd saves and unpacks again is the same View.
     """
 
     storage: int
-    geometry: Hashable
+    geometry: Geometry
 
 
 class RecordedCall(NamedTuple):
@@ -30,7 +46,8 @@ class RecordedCall(NamedTuple):
 
     ``bytes_after`` has the storages that the call made or resized, with their size afterwards;
     ``written`` the positions in ``arguments`` that it wrote to; ``autograd_node`` the number that
-    a forward call and its backward calls share, or -1.
+    a forward call and its backward calls share, or -1; ``is_recomputed``: activation
+    checkpointing runs it a second time, for the backward pass.
     """
 
     operator: str
@@ -43,6 +60,7 @@ class RecordedCall(NamedTuple):
     module: str
     tags: int
     autograd_node: int
+    is_recomputed: bool = False
 
 
 class Death(NamedTuple):
@@ -55,25 +73,38 @@ class BackwardEntered(NamedTuple):
     """The autograd engine starts to run."""
 
 
+class StepEnd(NamedTuple):
+    """A training step ends here: the program said so, or its optimizer has stepped."""
+
+    is_said: bool
+
+
 class Constant(NamedTuple):
-    """A storage that was there before the first call: a weight, an input, optimizer state."""
+    """A storage that was there before the first call: a weight, an input, optimizer state.
+
+    The label is empty where nobody knows a name for it.
+    """
 
     label: str
     bytes: int
+    kind: str = ""
 
 
-Event = RecordedCall | Death | BackwardEntered
+Event = RecordedCall | Death | BackwardEntered | StepEnd
 
 
 @dataclass(frozen=True)
 class Recording:
     """The events of one captured run and the storages that were there before it.
 
-    Storages are numbered in the order in which the recorder first saw them.
+    Storages are numbered in the order in which the recorder first saw them. ``times_estimated``:
+    the times are a cost model's. ``labels``: names of storages that were made in the run.
     """
 
     constants: dict[int, Constant]
     events: tuple[Event, ...]
+    times_estimated: bool = False
+    labels: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
@@ -113,13 +144,20 @@ def merge(recordings: Sequence[Recording]) -> Recording:
         _check_equal(first, other, number)
     times = zip(*([call.time_ns for call in each.calls] for each in recordings), strict=True)
     medians = (round(statistics.median(column)) for column in times)
-    return Recording(
-        first.constants,
-        tuple(
-            event._replace(time_ns=next(medians)) if isinstance(event, RecordedCall) else event
-            for event in first.events
-        ),
+    events = (
+        event._replace(time_ns=next(medians)) if isinstance(event, RecordedCall) else event
+        for event in first.events
     )
+    return replace(first, events=tuple(events))
+
+
+def same_run(one: Recording, other: Recording) -> bool:
+    """Say whether two recordings are of equal runs, times aside."""
+    try:
+        _check_equal(one, other, 2)
+    except TraceError:
+        return False
+    return True
 
 
 def _check_equal(first: Recording, other: Recording, number: int) -> None:
@@ -130,12 +168,17 @@ def _check_equal(first: Recording, other: Recording, number: int) -> None:
                 f"repeat {number} differs from repeat 1 at event {position}: "
                 f"{_describe(b)} instead of {_describe(a)}; every repeat must run the same step"
             )
-    if len(first.events) != len(other.events) or first.constants != other.constants:
+    if len(first.events) != len(other.events):
         raise TraceError(
-            f"repeat {number} has {len(other.events)} events and {len(other.constants)} constants,"
-            f" repeat 1 has {len(first.events)} and {len(first.constants)};"
-            " every repeat must run the same step"
+            f"repeat {number} has {len(other.events)} events, repeat 1 has {len(first.events)}; "
+            "every repeat must run the same step"
         )
+    for own, its in zip(first.constants.values(), other.constants.values(), strict=True):
+        if own != its:
+            raise TraceError(
+                f"repeat {number} begins with {its.label} ({its.bytes} bytes), repeat 1 with "
+                f"{own.label} ({own.bytes} bytes); every repeat must run the same step"
+            )
 
 
 def _without_noise(event: Event) -> Event:
@@ -150,24 +193,35 @@ def _describe(event: Event) -> str:
     return f"a call of {event.operator}" if isinstance(event, RecordedCall) else repr(event)
 
 
-def split_by_tensor(call: RecordedCall, width: int) -> Iterator[RecordedCall]:
-    """Take a call over ``width`` lists' elements apart into one call for each element.
+def split_by_tensor(call: RecordedCall, parts: Sequence[int], width: int) -> Iterator[RecordedCall]:
+    """Take a call over lists of ``width`` elements apart into one call for each element.
 
     ``torch._foreach_*`` updates a whole list at once; as one copy-on-write call it would hold
-    every tensor twice. Arguments and results are ordered list by list; those beyond a multiple of
-    ``width`` belong to every part. The time is divided evenly.
+    every tensor twice. The time is divided evenly.
+
+    Parameters
+    ----------
+    call : RecordedCall
+        With its results ordered list by list.
+    parts : sequence of int
+        For each argument the element that it belongs to; -1: to all of them.
+    width : int
+        Length of the lists.
     """
     sizes = dict(call.bytes_after)
-    lists = len(call.arguments) // width * width
-    for part in range(width):
-        positions = [*range(part, lists, width), *range(lists, len(call.arguments))]
+    written = set(call.written)
+    belongs: list[list[int]] = [[] for _ in range(width)]
+    for position, part in enumerate(parts):
+        for positions in (belongs[part],) if part >= 0 else belongs:
+            positions.append(position)
+    for part, positions in enumerate(belongs):
         arguments = tuple(call.arguments[position] for position in positions)
         results = call.results[part::width]
         touched = dict.fromkeys(view.storage for view in (*arguments, *results))
         yield call._replace(
             arguments=arguments,
             results=results,
-            written=tuple(new for new, old in enumerate(positions) if old in set(call.written)),
+            written=tuple(new for new, old in enumerate(positions) if old in written),
             bytes_after=tuple((s, sizes.pop(s)) for s in touched if s in sizes),
             time_ns=call.time_ns // width + (call.time_ns % width > part),
         )

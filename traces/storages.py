@@ -1,29 +1,58 @@
-"""Know PyTorch's storages: number them, notice their deaths, name those of a model.
+"""Know PyTorch's storages: number them, notice their deaths, find those that are there already.
 
-Needs torch, so only ``recorder.py`` imports it.
+Needs torch, so only the modules of a capture import it. What they are called is for ``naming.py``.
 """
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
+from .recording import Constant
+
+_SPARSE_ROWS = (torch.sparse_csr, torch.sparse_bsr)
+_SPARSE_COLUMNS = (torch.sparse_csc, torch.sparse_bsc)
+
+
+class UnseenMemoryError(NotImplementedError):
+    """A tensor whose memory cannot be followed."""
+
 
 def dense_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in an argument or a result; sparse ones by their parts."""
+    """Yield the tensors in an argument or a result; sparse ones by their parts.
+
+    Raises
+    ------
+    UnseenMemoryError
+        If a tensor has a layout whose parts PyTorch does not show.
+    """
     if isinstance(value, torch.Tensor):
         if value.layout is torch.strided:
             yield value
-        elif value.layout is torch.sparse_coo:
-            yield from (value._indices(), value._values())
-        elif value.layout in (torch.sparse_csr, torch.sparse_bsr):
-            yield from (value.crow_indices(), value.col_indices(), value.values())
+        else:
+            yield from _parts(value)
     elif isinstance(value, list | tuple):
         for element in value:
             yield from dense_tensors(element)
+
+
+def _parts(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the strided tensors that a tensor of another layout is made of."""
+    if value.layout is torch.sparse_coo:
+        return value._indices(), value._values()
+    if value.layout in _SPARSE_ROWS:
+        return value.crow_indices(), value.col_indices(), value.values()
+    if value.layout in _SPARSE_COLUMNS:
+        return value.ccol_indices(), value.row_indices(), value.values()
+    raise UnseenMemoryError(
+        f"a tensor of layout {str(value.layout).removeprefix('torch.')}: its memory cannot be "
+        "followed; strided and sparse ones can be captured"
+    )
 
 
 class StorageTable:
@@ -31,55 +60,83 @@ class StorageTable:
 
     A weak reference to the storage fires when the memory really goes: views, autograd's saved
     tensors and C++ keep it alive. One to a tensor could fire earlier.
+
+    Attributes
+    ----------
+    dead : list of int
+        Storages that died since somebody looked, in order.
+    held : dict of int to Constant
+        Storages that were watched from the start, were used by no call, and died.
     """
 
     def __init__(self) -> None:
         self.dead: list[int] = []
+        self.held: dict[int, Constant] = {}
         self._numbers: dict[int, int] = {}
         self._references: dict[int, weakref.ref[Any]] = {}
+        self._watched: dict[int, weakref.ref[Any]] = {}
         self._count = 0
+        self.find = self._numbers.get  # (address of a storage) -> its number, or None
 
-    def find(self, storage: Any) -> int | None:
-        """Return a storage's number, or None if it has not been seen."""
-        return self._numbers.get(storage._cdata)
+    def watch(self, storages: Iterable[Any], labels: dict[int, str]) -> None:
+        """Notice the deaths of storages that are there already, though no call has used them.
+
+        Parameters
+        ----------
+        storages : iterable of storage
+        labels : dict of int to str
+            What some are called, by address.
+        """
+        for storage in storages:
+            pointer, size = storage._cdata, storage.nbytes()
+            if size and pointer not in self._watched:
+                label = labels.get(pointer, "")
+                lost = partial(self._lost, pointer, size, label)
+                self._watched[pointer] = weakref.ref(storage, lost)
+
+    def _lost(self, pointer: int, size: int, label: str, _: object) -> None:
+        """Note that a watched storage has died before any call used it."""
+        del self._watched[pointer]
+        number = self._count
+        self._count = number + 1
+        self.held[number] = Constant(label, size)
+        self.dead.append(number)
 
     def add(self, storage: Any) -> int:
         """Give a number to a storage that has not been seen."""
         pointer = storage._cdata
-        number = self._numbers[pointer] = self._count
-        self._count += 1
-        self._references[number] = weakref.ref(storage, lambda _: self._died(pointer))
+        if self._watched:
+            self._watched.pop(pointer, None)
+        number = self._count
+        self._count = number + 1
+        self._numbers[pointer] = number
+        self._references[pointer] = weakref.ref(storage, lambda _: self._died(pointer))
         return number
 
     def _died(self, pointer: int) -> None:
         """Forget a storage at once, since its address may be used again."""
-        number = self._numbers.pop(pointer)
-        del self._references[number]
-        self.dead.append(number)
+        del self._references[pointer]
+        self.dead.append(self._numbers.pop(pointer))
 
     def close(self) -> None:
         """Stop watching."""
         self._references.clear()
+        self._watched.clear()
 
 
-def constant_labels(model: Any, optimizer: Any) -> dict[int, str]:
-    """Return a label for each storage of a model and of its optimizer, by storage address."""
-    labels: dict[int, str] = {}
+def objects_of(kind: type) -> list[Any]:
+    """Return the living Python objects of a class; lazy ones are not woken up."""
+    return [found for found in gc.get_objects() if issubclass(type(found), kind)]
 
-    def label(tensor: Any, text: str) -> None:
-        for part in dense_tensors(tensor):
-            labels.setdefault(part.untyped_storage()._cdata, text)
 
-    names: dict[Any, str] = {}
-    if model is not None:
-        for name, parameter in model.named_parameters():
-            names[parameter] = name
-            label(parameter, f"param:{name}")
-            label(parameter.grad, f"grad:{name}")
-        for name, buffer in model.named_buffers():
-            label(buffer, f"buffer:{name}")
-    if optimizer is not None:
-        for number, (parameter, state) in enumerate(optimizer.state.items()):
-            for key, value in state.items():
-                label(value, f"state:{names.get(parameter, number)}.{key}")
-    return labels
+def living_storages() -> dict[int, Any]:
+    """Return the storages of all tensors that Python code can reach, by address."""
+    found: dict[int, Any] = {}
+    for tensor in objects_of(torch.Tensor):
+        try:
+            for part in dense_tensors(tensor):
+                storage = part.untyped_storage()
+                found[storage._cdata] = storage
+        except (NotImplementedError, RuntimeError):  # no storage: a wrapper, or meta
+            continue
+    return found

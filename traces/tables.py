@@ -33,8 +33,9 @@ CALL_COLUMNS = {
 }
 OPERATOR, TIME, WORKSPACE, PHASE, MODULE, FORWARD, TAGS, CALL_LINE = range(len(CALL_COLUMNS))
 N_ARGS, N_RESULTS, N_MUTATES = range(len(CALL_COLUMNS), len(CALL_COLUMNS) + 3)
-# Columns of the table of results.
-RESULT_NAME, RESULT_BYTES, RESULT_ALIAS = range(3)
+# Columns of the table of constants, and of the table of results.
+CONSTANT_BYTES, CONSTANT_KIND = range(2)
+RESULT_NAME, RESULT_BYTES, RESULT_ALIAS, RESULT_KIND = range(4)
 
 
 class Rows:
@@ -82,8 +83,8 @@ class Tables:
         Every name ever bound, in this order, with its id.
     released : bytearray
         For each name 1 once it is released, 0 before.
-    operators, modules : dict of str to int
-        Their numbers; the module ``""`` is no module, -1.
+    operators, modules, kinds : dict of str to int
+        Their numbers; the module ``""`` is no module, the kind ``""`` not known: -1.
     instructions, constants, calls, args, results, mutates : Rows
         As the constants above say.
     """
@@ -93,10 +94,11 @@ class Tables:
         self.released = bytearray()
         self.operators: dict[str, int] = {}
         self.modules: dict[str, int] = {"": -1}
+        self.kinds: dict[str, int] = {"": -1}
         self.n_calls = self.n_constants = 0
-        self.instructions, self.constants = Rows(4), Rows(1)
+        self.instructions, self.constants = Rows(4), Rows(2)
         self.calls = Rows(N_MUTATES + 1)
-        self.args, self.results, self.mutates = Rows(1), Rows(3), Rows(1)
+        self.args, self.results, self.mutates = Rows(1), Rows(4), Rows(1)
         self._scratch = np.full(1 << 10, NEVER)
 
     def scratch(self) -> NDArray[np.int64]:
@@ -117,6 +119,7 @@ class Tables:
         self._check_totals()
         self._check_texts()
         calls, results = self.calls.table(), self.results.table()
+        constants = self.constants.table()
         columns: dict[str, Any] = {
             field: _frozen(calls[:, k], dtype)
             for k, (field, dtype) in enumerate(CALL_COLUMNS.items())
@@ -126,7 +129,7 @@ class Tables:
             source=source,
             names=tuple(self.names),
             instructions=_frozen(self.instructions.table()[:, :INSTRUCTION_LINE], np.int32),
-            constant_bytes=_frozen(self.constants.table()[:, 0], np.int64),
+            constant_bytes=_frozen(constants[:, CONSTANT_BYTES], np.int64),
             operators=tuple(self.operators),
             modules=tuple(self.modules)[1:],
             arg_offsets=_offsets(calls[:, N_ARGS]),
@@ -137,6 +140,9 @@ class Tables:
             result_alias=_frozen(results[:, RESULT_ALIAS], np.int32),
             mutate_offsets=_offsets(calls[:, N_MUTATES]),
             mutate_args=_frozen(self.mutates.table()[:, 0], np.int32),
+            value_kinds=tuple(self.kinds)[1:],
+            constant_kind=_frozen(constants[:, CONSTANT_KIND], np.int32),
+            result_kind=_frozen(results[:, RESULT_KIND], np.int32),
             rebinding=rebinding,
             times_estimated=times_estimated,
             **columns,
@@ -145,7 +151,7 @@ class Tables:
     def _check_totals(self) -> None:
         """Refuse sizes or times that a replay could not add up; sums in floats do not wrap."""
         calls, results = self.calls.table(), self.results.table()[:, RESULT_BYTES]
-        constants = self.constants.table()
+        constants = self.constants.table()[:, CONSTANT_BYTES]
         largest = max(results.max(initial=0), constants.max(initial=0))
         sizes = results.sum(dtype=float) + constants.sum(dtype=float)
         sizes += calls[:, WORKSPACE].sum(dtype=float)
@@ -157,7 +163,7 @@ class Tables:
     def _check_texts(self) -> None:
         """Refuse names that are no text, or that no file can hold."""
         texts = {"name": self.names, "operator": self.operators, "module": self.modules}
-        for what, labels in texts.items():
+        for what, labels in (texts | {"kind": self.kinds}).items():
             try:
                 "".join(labels).encode()
             except (TypeError, UnicodeEncodeError) as error:

@@ -42,8 +42,10 @@ DIGEST_ARRAYS = (
     "mutate_offsets",
     "mutate_args",
 )
-ARRAYS = (*DIGEST_ARRAYS, "call_line")
-TEXTS = ("names", "operators", "modules")
+DIGEST_TEXTS = ("names", "operators", "modules")
+KIND_ARRAYS = ("constant_kind", "result_kind")  # in the digest only where a kind is known
+ARRAYS = (*DIGEST_ARRAYS, *KIND_ARRAYS, "call_line")
+TEXTS = (*DIGEST_TEXTS, "value_kinds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +85,10 @@ class Trace:
         own storage, -(k + 2) a view of result k of the same call. A view has 0 bytes.
     mutate_offsets, mutate_args : ndarray of int64, ndarray of int32
         Positions of the operands that each call mutates.
+    value_kinds : tuple of str
+        What the two columns below index: dtype and shape, as in ``"float32[64,3,224,224]"``.
+    constant_kind, result_kind : ndarray of int32
+        Kind of each constant and of each result, -1 where it is not known.
     rebinding : str
         Which names get the new value of a mutated operand: ``"listed"`` (the name at that
         position) or ``"storage"`` (every live name of its storage).
@@ -113,6 +119,9 @@ class Trace:
     result_alias: Int32
     mutate_offsets: Int64
     mutate_args: Int32
+    value_kinds: tuple[str, ...]
+    constant_kind: Int32
+    result_kind: Int32
     rebinding: str = "listed"
     times_estimated: bool = False
 
@@ -170,12 +179,13 @@ class Trace:
         """SHA-256, in hexadecimal, of everything but name, source and source lines."""
         digest = hashlib.sha256(b"rematsim trace 1\0")
         digest.update(f"{self.rebinding} {int(self.times_estimated)}".encode())
-        for field in TEXTS:
+        has_kinds = bool(self.value_kinds)
+        for field in TEXTS if has_kinds else DIGEST_TEXTS:
             texts: tuple[str, ...] = getattr(self, field)
             lengths = " ".join(str(len(text)) for text in texts)
             digest.update(f"\0{field} {lengths}\0".encode())
             digest.update("".join(texts).encode("utf-8", "surrogatepass"))
-        for field in DIGEST_ARRAYS:
+        for field in (*DIGEST_ARRAYS, *KIND_ARRAYS) if has_kinds else DIGEST_ARRAYS:
             column: Any = getattr(self, field)
             digest.update(f"\0{field} {column.size}\0".encode())
             digest.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())

@@ -10,14 +10,17 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import PurePosixPath
+from typing import Any
 
 from ..errors import TraceError
 from .wording import reason
 
 GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", (b"PK\x03\x04", b"PK\x05\x06")
 PACKED_SUFFIXES = (".gz", ".zst")
+LONGEST_MARK = 4
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DEFAULT_MAX_BYTES = 2 << 30
 MAX_RATIO = 250  # logs pack to a thirtieth; only what is made to burst packs to so little
@@ -45,7 +48,7 @@ def max_bytes() -> int:
 
 
 def unpack(data: bytes, where: str) -> bytes:
-    """Unpack a log, as often as it is packed, up to twice.
+    """Unpack a file, as often as it is packed, up to twice.
 
     Parameters
     ----------
@@ -58,41 +61,94 @@ def unpack(data: bytes, where: str) -> bytes:
     TraceError
         The data are cut off, damaged, too large, or a zip inside something.
     """
+    return b"".join(unpack_stream(iter([data]), where))
+
+
+def unpack_stream(chunks: Iterator[bytes], where: str) -> Iterator[bytes]:
+    """Unpack a file chunk by chunk; otherwise as ``unpack``, and in no more memory than a chunk."""
     for _ in range(2):
-        if data.startswith(GZIP):
-            data = _collect(_gunzip(data, where), len(data), where)
-        elif data.startswith(ZSTD):
-            data = _collect(_unzstd(data, where), len(data), where)
-    if data.startswith(ZIP):
+        packed = _Counted(chunks)
+        begin, chunks = _peek(packed)
+        if begin.startswith(GZIP):
+            chunks = _bounded(_gunzip(chunks, where), packed, where)
+        elif begin.startswith(ZSTD):
+            chunks = _bounded(_unzstd(chunks, where), packed, where)
+    begin, chunks = _peek(chunks)
+    if begin.startswith(ZIP):
         raise TraceError("a zip inside another file: unpack it first", where)
-    return data.removeprefix(BYTE_ORDER_MARK)
+    yield next(chunks, b"").removeprefix(BYTE_ORDER_MARK)
+    yield from chunks
 
 
-def _collect(chunks: Iterator[bytes], packed_bytes: int, where: str) -> bytes:
-    """Put chunks together as long as they are not too much."""
-    parts: list[bytes] = []
+class ChunkFile(io.RawIOBase):
+    """Chunks of bytes as a file that can only be read forward."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._pending = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Give what is left of a chunk, or the next one."""
+        while not self._pending:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._pending = memoryview(chunk)
+        size = min(len(self._pending), len(buffer))
+        buffer[:size], self._pending = self._pending[:size], self._pending[size:]
+        return size
+
+
+class _Counted:
+    """Chunks that count their bytes as they are taken."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self.n_bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.n_bytes += len(chunk)
+            yield chunk
+
+
+def _peek(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Look at the first bytes, without taking them."""
+    rest, begin = iter(chunks), b""
+    while len(begin) < LONGEST_MARK and (chunk := next(rest, None)) is not None:
+        begin = begin + chunk if begin else chunk
+    return begin[:LONGEST_MARK], chain([begin], rest)
+
+
+def _bounded(chunks: Iterator[bytes], packed: _Counted, where: str) -> Iterator[bytes]:
+    """Hand chunks on as long as they are not too much."""
     total = 0
     for chunk in chunks:
         total += len(chunk)
-        check_size(total, packed_bytes, where)
-        parts.append(chunk)
-    return b"".join(parts)
+        check_size(total, packed.n_bytes, where)
+        yield chunk
 
 
-def check_size(unpacked_bytes: int, packed_bytes: int, where: str) -> None:
+def check_size(
+    unpacked_bytes: int, packed_bytes: int, where: str, max_ratio: int = MAX_RATIO
+) -> None:
     """Refuse what is too large for a log, or for what it was unpacked from."""
     if unpacked_bytes > max_bytes():
         hint = "set REMATSIM_MAX_LOG_BYTES to allow more"
         raise TraceError(f"larger than {max_bytes():,} bytes: too large for a log, {hint}", where)
-    if unpacked_bytes > max(FREE_BYTES, MAX_RATIO * packed_bytes):
+    if unpacked_bytes > max(FREE_BYTES, max_ratio * packed_bytes):
         sizes = f"{packed_bytes:,} bytes unpack to more than {unpacked_bytes:,}"
         raise TraceError(f"{sizes}: no log packs so well, it looks like a zip bomb", where)
 
 
-def _gunzip(data: bytes, where: str) -> Iterator[bytes]:
+def _gunzip(chunks: Iterator[bytes], where: str) -> Iterator[bytes]:
     """Unpack gzip, of one part or several."""
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        with gzip.GzipFile(fileobj=io.BufferedReader(ChunkFile(chunks), CHUNK)) as file:
             while chunk := file.read(CHUNK):
                 yield chunk
     except EOFError:
@@ -101,14 +157,13 @@ def _gunzip(data: bytes, where: str) -> Iterator[bytes]:
         raise TraceError(f"gzip: the file is damaged ({reason(error)})", where) from None
 
 
-def _unzstd(data: bytes, where: str) -> Iterator[bytes]:
+def _unzstd(chunks: Iterator[bytes], where: str) -> Iterator[bytes]:
     """Unpack Zstandard, of one frame or several."""
     import zstandard
 
     frame = zstandard.ZstdDecompressor().decompressobj()
     try:
-        for begin in range(0, len(data), ZSTD_CHUNK):
-            rest = data[begin : begin + ZSTD_CHUNK]
+        for rest in _slices(chunks):
             while rest:
                 if frame.eof:
                     frame = zstandard.ZstdDecompressor().decompressobj()
@@ -118,3 +173,10 @@ def _unzstd(data: bytes, where: str) -> Iterator[bytes]:
         raise TraceError(f"zstd: the file is damaged ({reason(error)})", where) from None
     if not frame.eof:
         raise TraceError("zstd: the file ends too early, it is cut off", where)
+
+
+def _slices(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Cut chunks so short that none can burst."""
+    for chunk in chunks:
+        for begin in range(0, len(chunk), ZSTD_CHUNK):
+            yield chunk[begin : begin + ZSTD_CHUNK]

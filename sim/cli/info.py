@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def command(trace: str, as_json: bool, no_cache: bool) -> None:
     """Show what a trace holds and needs.
 
-    TRACE is a log, plain or compressed, or bundled:NAME (see rematsim list traces); - or none
-    reads standard input. No budget below the lowest one worth trying can end well; that one may
-    still fail.
+    TRACE is a trace file, a log or what else rematsim import reads, plain or compressed, or
+    bundled:NAME (see rematsim list traces); - or none reads standard input. No budget below the
+    lowest one worth trying can end well; that one may still fail.
     """
     from ..traces.loading import load_trace
 

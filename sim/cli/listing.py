@@ -43,6 +43,7 @@ COLUMN_MEANINGS = {
     "base_compute_ns": "the model's own compute in all",
     "failed_at": "instruction of the lowered program at which the run ended; empty if ok",
     "message": "why it failed, in words; empty if ok",
+    "times": "measured, or estimated by a cost model",
 }
 
 FORMATS = {

@@ -25,11 +25,15 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 # Sub-command -> its module here, which has a function of the same name.
 COMMANDS = {
+    "capture": "capture",
     "replay": "replay",
     "sweep": "sweep",
     "plot": "plot",
+    "import": "importing",
+    "export": "exporting",
     "info": "info",
     "validate": "validate",
+    "compare-memory": "comparing",
     "list": "listing",
     "check-heuristic": "checking",
 }

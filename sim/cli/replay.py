@@ -57,8 +57,9 @@ MOST_CALLS = 5  # that hold what is in memory, shown
 def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> int:
     """Replay a trace under a budget.
 
-    TRACE is a log, plain or compressed, or bundled:NAME (see rematsim list traces); - or none
-    reads standard input. The exit code is 3 if the run ends out of memory or thrashing.
+    TRACE is a trace file, a log or what else rematsim import reads, plain or compressed, or
+    bundled:NAME (see rematsim list traces); - or none reads standard input. The exit code is 3 if
+    the run ends out of memory or thrashing.
     """
     from ..simulation import simulate
     from ..traces.loading import load_trace
@@ -95,7 +96,8 @@ def _print(result: RunResult) -> None:
     if result.budget_fraction is not None:
         budget += f" ({result.budget_fraction}x)"
     lines = {
-        "trace": f"{result.trace} ({result.trace_digest[:16]})",
+        "trace": f"{result.trace} ({result.trace_digest[:16]})"
+        + (", times estimated" if result.times == "estimated" else ""),
         "method": f"{result.method}, {result.deallocation}",
         "status": f"{result.status}: {result.message}" if result.message else result.status,
         "slowdown": "-" if result.slowdown is None else f"{result.slowdown:.4f}",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Options that get a column where they differ.
 OPTIONS = ("deallocation", "mutation", "slowdown_limit")
 
+ESTIMATED = " (times estimated)"
+
 _Budget: TypeAlias = tuple[object, object]
 
 
@@ -30,7 +32,7 @@ def print_summary(rows: Sequence[Row]) -> None:
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
     for row in rows:
-        key = (str(row["trace"]), *(str(row[name]) for name in varying), str(row["method"]))
+        key = (_trace(row), *(str(row[name]) for name in varying), str(row["method"]))
         lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
     print_table(
         ["trace", *varying, "method", *_titles(budgets)],
@@ -40,6 +42,11 @@ def print_summary(rows: Sequence[Row]) -> None:
         ],
         n_text=2 + len(varying),
     )
+
+
+def _trace(row: Row) -> str:
+    """Name the trace, and say so if its times are not measured."""
+    return f"{row['trace']}{ESTIMATED if row['times'] == 'estimated' else ''}"
 
 
 def _budget(row: Row) -> _Budget:

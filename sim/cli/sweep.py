@@ -78,10 +78,10 @@ class _Outputs:
 def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **given: Any) -> None:
     """Run traces x heuristics x budgets.
 
-    FILES are logs, plain or compressed, .zip files of several, or bundled:NAME (see rematsim list
-    traces); - or none reads standard input. Each run is one row, whether it ends ok, out of
-    memory or thrashing. With --out, a sweep that was stopped at any moment goes on where it was
-    when it is started again.
+    FILES are trace files, logs or what else rematsim import reads, plain or compressed, .zip files
+    of several, or bundled:NAME (see rematsim list traces); - or none reads standard input. Each run
+    is one row, whether it ends ok, out of memory or thrashing. With --out, a sweep that was stopped
+    at any moment goes on where it was when it is started again.
     """
     outputs = _Outputs(given["out"], given["csv"], given["as_json"], given["is_quiet"])
     _check_apart(outputs, files)

@@ -18,8 +18,9 @@ from .output import print_json
 def command(files: tuple[str, ...], as_json: bool) -> int:
     """Check that files are good traces.
 
-    FILES are logs, plain or compressed, .zip files of several, or bundled:NAME (see rematsim list
-    traces); - or none reads standard input. The exit code is 1 if one of them cannot be read.
+    FILES are trace files, logs or what else rematsim import reads, plain or compressed, .zip files
+    of several, or bundled:NAME (see rematsim list traces); - or none reads standard input. The exit
+    code is 1 if one of them cannot be read.
     """
     verdicts = []
     for file in files or ("-",):

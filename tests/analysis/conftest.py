@@ -103,6 +103,7 @@ ROW: dict[str, Any] = {
     "base_compute_ns": 9,
     "failed_at": None,
     "message": "",
+    "times": "measured",
 }
 
 

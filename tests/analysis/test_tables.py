@@ -145,3 +145,14 @@ def test_tables_need_no_matplotlib():
         "assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_trace_whose_times_are_estimated_says_so_where_it_is_shown(table, tmp_path):
+    """In every figure's table, once; filters take the name as it is in the file."""
+    table = table.assign(times="measured")
+    table.loc[table["trace"] == "resnet9", "times"] = "estimated"
+    read = read_table(write_csv(tmp_path / "a.csv", table))
+    assert "resnet9" in set(read["trace"])
+    shown = check_table(select(read, {"trace": "resnet9"}))
+    assert set(shown["trace"]) == {"resnet9 (times estimated)"}
+    assert set(check_table(shown)["trace"]) == {"resnet9 (times estimated)"}

@@ -23,6 +23,18 @@ def test_growth_is_measured_and_written(tmp_path: Path) -> None:
     assert all(row["pool, max"] == 125 and row["calls"] == 1000 for row in rows)
 
 
+def test_formats_are_measured_and_written(tmp_path: Path) -> None:
+    """One short chain: sizes and speeds, as a table and as JSON."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "formats.py"), "synthetic:chain:2000"]
+    options = ["--repeats", "1", "--json", str(tmp_path / "times.json")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "read MB/s" in done.stdout
+    [row] = json.loads((tmp_path / "times.json").read_text())
+    assert row["calls"] == 4000
+    assert row["kB file"] < row["kB log.gz"]
+
+
 def test_parts_that_need_the_reference_are_left_out_without_it(tmp_path: Path) -> None:
     """Nothing fails where the paper's logs are absent."""
     command = [sys.executable, str(ROOT / "benchmarks" / "replay.py"), "engine", "allin", "read"]

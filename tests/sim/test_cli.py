@@ -220,6 +220,29 @@ def test_sweep_prints_a_table_writes_csv_and_goes_on_from_its_file(
     assert "4 of 4 runs were done before" in capsys.readouterr().err
 
 
+def test_estimated_times_are_said_wherever_they_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In info, in a replay, in the table and the file of a sweep."""
+    from rematsim.traces.builder import TraceBuilder
+    from rematsim.traces.saving import save_trace
+
+    builder = TraceBuilder("guess", times_estimated=True)
+    builder.constant("x", 8)
+    builder.call("relu", ["x"], [("y", 8, -1)], time_ns=100)
+    trace, table = str(tmp_path / "guess.trace"), tmp_path / "t.csv"
+    save_trace(builder.build(), trace)
+    assert main(["info", trace]) == 0
+    assert "100 ns (estimated)" in capsys.readouterr().out
+    assert main(["replay", trace, "--budget", "1.0x"]) == 0
+    assert ", times estimated" in capsys.readouterr().out
+    arguments = ["--heuristic", "h_LRU", "--budget", "1.0x", "--csv", str(table), "--jobs", "1"]
+    assert main(["sweep", trace, *arguments]) == 0
+    assert "guess (times estimated)" in capsys.readouterr().out
+    with table.open(newline="") as file:
+        assert [row["times"] for row in csv.DictReader(file)] == ["estimated"]
+
+
 def test_plot_draws_what_sweep_and_replay_left_and_names_its_files(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -227,3 +227,22 @@ def test_a_name_released_in_columns_is_known_to_be_released() -> None:
         builder.copy("z", "x", line=4)
     assert str(caught.value) == "source:4: COPY: SRC 'x' has no live reference (released at line 3)"
     assert not builder.extend(columns(results=[["z"]]))
+
+
+def test_kinds_are_interned_and_unknown_ones_are_minus_one() -> None:
+    builder = TraceBuilder("a")
+    builder.constant("w", 8, kind="float32[2]")
+    builder.constant("x", 8)
+    results = [("y", 8, -1), ("z", 4, -1)]
+    builder.call("f", ["w", "x"], results, 1, kinds=["float32[2]", "int32[1]"])
+    builder.call("g", ["y"], [("v", 8, -1)], 1)
+    trace = builder.build()
+    assert trace.value_kinds == ("float32[2]", "int32[1]")
+    assert trace.constant_kind.tolist() == [0, -1]
+    assert trace.result_kind.tolist() == [0, 1, -1]
+
+
+def test_each_result_has_a_kind_or_none_has() -> None:
+    builder = TraceBuilder("a", "log")
+    with pytest.raises(TraceError, match="^log:3: CALL 'f': 1 kinds of 2 results$"):
+        builder.call("f", [], [("y", 8, -1), ("z", 8, -1)], 1, kinds=["int8[8]"], line=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dtr_logs import log, valid_lines
-from rematsim.traces import cache, loading
+from rematsim.traces import cache
 from rematsim.traces.cache import cache_get, cache_put, cache_root
 from rematsim.traces.importers import dtr_log
 from rematsim.traces.loading import load_trace, load_traces
@@ -228,7 +228,7 @@ def test_what_another_version_of_the_readers_stored_is_not_used(
     (tmp_path / "a.log").write_bytes(log(*valid_lines()))
     load_trace(tmp_path / "a.log")
     monkeypatch.setattr("rematsim.traces.storing.reader_digest", lambda: "another version")
-    monkeypatch.setattr(loading.dtr_log, "read", lambda *_: random_dag(1))
+    monkeypatch.setattr(dtr_log, "read", lambda *_: random_dag(1))
     assert load_trace(tmp_path / "a.log") == random_dag(1)
 
 

@@ -136,7 +136,8 @@ BROKEN = {
     ),
     "none.zip": (
         zipped({"README": b"nothing here"}),
-        "DIR/none.zip: no log in the zip: none of its files ends in .log or .jsonl or .json",
+        "DIR/none.zip: no log in the zip: none of its files ends in .log or .jsonl or .json "
+        "or .trace",
     ),
     "up.zip": (
         zipped({"../a.log": PLAIN}),

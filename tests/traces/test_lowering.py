@@ -11,6 +11,7 @@ from rematsim.traces.recording import (
     Constant,
     Death,
     Event,
+    Geometry,
     RecordedCall,
     Recording,
     View,
@@ -25,12 +26,12 @@ WEIGHT = {0: Constant("param:w", 40)}
 
 def whole(storage: int) -> View:
     """Give the view of a storage that is the tensor it was made for."""
-    return View(storage, "whole")
+    return View(storage, Geometry(0, (2,), (1,), "torch.float32"))
 
 
 def half(storage: int) -> View:
     """Give another view of a storage."""
-    return View(storage, "half")
+    return View(storage, Geometry(0, (1,), (1,), "torch.float32"))
 
 
 def call(
@@ -255,7 +256,7 @@ def test_a_call_over_lists_is_taken_apart() -> None:
         {5: 8, 6: 16},
         time_ns=7,
     )
-    parts = list(split_by_tensor(lists._replace(written=(0, 1)), 2))
+    parts = list(split_by_tensor(lists._replace(written=(0, 1)), (0, 1, 0, 1, -1), 2))
     assert [[view.storage for view in part.arguments] for part in parts] == [[1, 3, 9], [2, 4, 9]]
     assert [part.bytes_after for part in parts] == [((5, 8),), ((6, 16),)]
     assert [part.written for part in parts] == [(0,), (0,)]

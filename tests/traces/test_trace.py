@@ -58,6 +58,8 @@ EVENTS: dict[str, Callable[[TraceBuilder], object]] = {
     "module": lambda b: b.call("f", ["x"], [("z", 4, -1)], 10, module="m"),
     "forward": lambda b: b.call("f", ["x"], [("z", 4, -1)], 10, forward=0),
     "tags": lambda b: b.call("f", ["x"], [("z", 4, -1)], 10, tags=1),
+    "kind": lambda b: b.call("f", ["x"], [("z", 4, -1)], 10, kinds=["float32[1]"]),
+    "kind of a constant": lambda b: b.constant("z", 1, kind="float32[1]"),
 }
 
 

@@ -1,0 +1,113 @@
+"""``rematsim capture``: a training script's steps as a trace; the script need not know of it.
+
+The one command that runs a model, and needs PyTorch for that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .output import check_writable, format_bytes, format_count, format_ns
+
+if TYPE_CHECKING:
+    from ..traces.scripting import ScriptCapture
+
+SUFFIX = ".trace"
+
+
+@options.command(
+    "capture",
+    "rematsim capture train.py --epochs 1",
+    "rematsim capture --repeat 1 --steps 3 -o three.trace train.py",
+    "rematsim capture --fake --target cuda --device h100 -o big.trace train.py --size 7b",
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(1),
+    help="Steps before the recorded ones [2; with --fake 1].",
+)
+@click.option(
+    "--steps",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Steps in the trace, one after another.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    help="Record the same steps several times; times are medians [5; with --fake 1].",
+)
+@click.option(
+    "-o", "--out", metavar="FILE", help=f"The trace's file, .trace or .log.gz [script{SUFFIX}]."
+)
+@click.option("--fake", is_flag=True, help="Run under fake tensors: no memory, times estimated.")
+@click.option(
+    "--target",
+    type=click.Choice(["cpu", "cuda"]),
+    help="With --fake: whose operators are run [cpu].",
+)
+@click.option("--device", help="With --fake: the device whose times are estimated [h100].")
+@click.option("--name", help="The trace's name [the script's].")
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
+def command(script: str, arguments: tuple[str, ...], out: str | None, **given: Any) -> None:
+    """Run SCRIPT with its arguments and record steps of its training as a trace.
+
+    A step ends where the script's optimizer steps, or where it calls
+    rematsim.traces.mark_step(). When enough is recorded, the script is ended. Needs PyTorch
+    (pip install 'rematsim[capture]').
+    """
+    from ..traces.saving import is_log
+
+    wanted = _wanted(given)
+    stem = Path(script).stem
+    path = out or f"{stem}{SUFFIX}"
+    is_log(path)  # refuses a name that is none, before anything runs
+    check_writable(path)
+    from ..traces.scripting import Wanted, capture_script
+
+    captured = capture_script(script, arguments, Wanted(**wanted), name=given["name"] or stem)
+    captured.capture.save(path)
+    _tell(captured, path, wanted)
+
+
+command.allow_interspersed_args = False  # what stands behind SCRIPT is the script's
+
+
+def _wanted(given: dict[str, Any]) -> dict[str, Any]:
+    """Put the options together; some mean something only with others."""
+    if not given["fake"]:
+        for name in ("target", "device"):
+            if given[name] is not None:
+                raise click.UsageError(f"--{name} needs --fake: without it, the CPU is measured")
+    is_fake = given["fake"]
+    return {
+        "skip": given["skip"] or (1 if is_fake else 2),
+        "steps": given["steps"],
+        "repeat": given["repeat"] or (1 if is_fake else 5),
+        "target": (given["target"] or "cpu") if is_fake else None,
+        "device": given["device"] or "h100",
+    }
+
+
+def _tell(captured: ScriptCapture, path: str, wanted: dict[str, Any]) -> None:
+    """Say on standard error what was recorded; standard output is the script's."""
+    log = captured.capture
+    trace = log.trace
+    if trace.times_estimated:
+        times = f"estimated for {wanted['device']}"
+    else:
+        times = f"median of {wanted['repeat']}" if wanted["repeat"] > 1 else "measured once"
+    for note in captured.notes:
+        click.echo(f"rematsim: note: {note}", err=True)
+    click.echo(
+        f"rematsim: {path}: {format_count(log.ops)} operator calls, "
+        f"{format_ns(trace.compute_ns)} ({times}), peak {format_bytes(log.peak_bytes)}, of it "
+        f"{format_bytes(int(trace.constant_bytes.sum()))} there before",
+        err=True,
+    )

@@ -1,0 +1,71 @@
+"""What fuzzing the readers of profiles checks, and what it begins with."""
+
+from __future__ import annotations
+
+import profile_files
+from rematsim.errors import InputError, MissingExtraError, TraceError
+from rematsim.traces import curves
+from rematsim.traces.contents import Content
+from rematsim.traces.importers import (
+    chakra,
+    execution_trace,
+    kineto,
+    memory_snapshot,
+    memory_timeline,
+    onnx_model,
+)
+from rematsim.traces.importers.reader import Request
+from rematsim.traces.trace import Trace
+
+TRACE_READERS = {"execution": execution_trace, "chakra": chakra, "onnx": onnx_model}
+CURVE_READERS = {"kineto": kineto, "snapshot": memory_snapshot, "timeline": memory_timeline}
+TIMELINE = b"[[1,2,3],[[1,2],[3,4],[0,0]]]"
+RAW_TIMELINE = b"[[-1,1,8,0],[5,2,16,3],[6,3,16,3],[9,4,-16,3]]"
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """Good files of each kind."""
+    return {
+        "execution": [
+            profile_files.execution_trace(schema=schema)
+            for schema in ("1.0.1", "1.0.2-chakra.0.0.4", "1.1.1-chakra.0.0.4")
+        ],
+        "kineto": [profile_files.kineto(), profile_files.kineto([])],
+        "chakra": [profile_files.chakra()],
+        "snapshot": [profile_files.snapshot()],
+        "timeline": [TIMELINE, RAW_TIMELINE],
+    }
+
+
+def check(kind: str, data: bytes) -> Trace | curves.Curve | None:
+    """Read bytes as one kind of profile: a value comes out, or one line that says why not."""
+    content = Content.of_bytes(data, "fuzzed")
+    try:
+        if kind in CURVE_READERS:
+            curve: curves.Curve = CURVE_READERS[kind].read_curve(content, None)  # type: ignore[attr-defined]
+            assert len(curve.time_ns) == len(curve.allocated_bytes) > 0
+            return curve
+        return TRACE_READERS[kind].read(Request(content, "fuzzed", "fuzzed")).trace
+    except (TraceError, InputError, MissingExtraError) as error:
+        assert "\n" not in str(error), str(error)
+        assert str(error).startswith("fuzzed"), str(error)
+        assert len(str(error)) < 600, str(error)
+    return None
+
+
+def check_joined(trace: bytes, profile: bytes) -> Trace | None:
+    """Read an execution trace with a Kineto trace beside it."""
+    companion = Content.of_bytes(profile, "fuzzed profile")
+    request = Request(Content.of_bytes(trace, "fuzzed"), "fuzzed", "fuzzed", (companion,))
+    try:
+        return execution_trace.read(request).trace
+    except TraceError as error:
+        assert "\n" not in str(error), str(error)
+        assert str(error).startswith("fuzzed"), str(error)
+    return None
+
+
+def recognize_all(head: bytes) -> list[str]:
+    """Ask every reader about a head; none of them may raise."""
+    readers = TRACE_READERS | CURVE_READERS
+    return [kind for kind, reader in readers.items() if reader.recognizes(head)]

@@ -1,0 +1,148 @@
+"""Memory curves of profiles; and that nothing in a pickle is ever run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import sys
+from pathlib import Path
+
+import profile_files as files
+import pytest
+from profile_fuzz import RAW_TIMELINE, TIMELINE
+from rematsim.errors import TraceError
+from rematsim.traces.curves import Curve, load_curve
+from rematsim.traces.loading import load_trace
+
+
+def load(data: bytes, folder: Path, device: str | None = None) -> Curve:
+    path = folder / "profile.bin"
+    path.write_bytes(data)
+    return load_curve(path, device=device)
+
+
+def test_a_snapshot_ends_with_what_its_segments_hold(tmp_path: Path) -> None:
+    """600 bytes at the end, after +1000, +500, -1000: so 100 before; a free counts when done."""
+    curve = load(files.snapshot(), tmp_path)
+    assert (curve.device, curve.start_bytes, curve.is_relative) == ("cuda:0", 100, False)
+    assert curve.allocated_bytes.tolist() == [100, 1100, 1600, 600]
+    assert curve.time_ns.tolist() == [0, 1_000, 2_000, 4_000]
+    assert curve.reserved_bytes is not None
+    assert curve.reserved_bytes.tolist() == [6144] * 4
+
+
+def test_a_snapshot_without_segments_counts_from_what_was_there(tmp_path: Path) -> None:
+    curve = load(files.snapshot(segments=None), tmp_path)
+    assert curve.is_relative
+    assert curve.allocated_bytes.tolist() == [0, 1000, 1500, 500]
+
+
+def test_memory_events_of_a_kineto_trace(tmp_path: Path) -> None:
+    curve = load(files.kineto(), tmp_path)
+    assert (curve.device, curve.start_bytes) == ("cpu", 104)
+    assert curve.allocated_bytes.tolist() == [144, 184, 144, 204, 164, 104]
+
+
+def test_memory_events_without_totals_are_summed(tmp_path: Path) -> None:
+    """Builds of 2021 give bytes alone."""
+    events = [dict(event) for event in files.EVENTS]
+    for event in events:
+        event["args"] = {k: v for k, v in event["args"].items() if not k.startswith("Total")}
+    curve = load(files.kineto(events), tmp_path)
+    assert curve.is_relative
+    assert curve.allocated_bytes.tolist() == [40, 80, 40, 100, 60, 0]
+
+
+def test_memory_timelines_of_both_forms(tmp_path: Path) -> None:
+    """By category: 3, 7, 0. Raw: 8 from before, +16, a new version, -16 written as such."""
+    curve = load(TIMELINE, tmp_path)
+    assert (curve.allocated_bytes.tolist(), curve.time_ns.tolist()) == ([3, 7, 0], [0, 1000, 2000])
+    curve = load(RAW_TIMELINE, tmp_path)
+    assert curve.allocated_bytes.tolist() == [8, 24, 24, 8]
+    assert curve.start_bytes == 8
+
+
+class Touch:
+    """Touches a file if anybody unpickles it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (self.path,)  # type: ignore[return-value]
+
+
+def test_nothing_in_a_pickle_is_run(tmp_path: Path) -> None:
+    mark = tmp_path / "touched"
+    with pytest.raises(TraceError, match="it names '.*', and a snapshot is plain containers"):
+        load(pickle.dumps({"device_traces": [[Touch(mark)]]}), tmp_path)
+    assert not mark.exists()
+    pickle.loads(pickle.dumps(Touch(mark)))
+    assert mark.exists(), "the pickle would have done it"
+
+
+GLOBALS = [
+    b"cos\nsystem\n.",
+    b"\x80\x04\x8c\x02os\x8c\x06system\x93.",
+    b"\x80\x02cbuiltins\neval\n.",
+]
+
+
+@pytest.mark.parametrize("data", GLOBALS)
+def test_no_way_to_name_a_global_is_left(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(TraceError):
+        load(data, tmp_path)
+
+
+BOMBS = {
+    "a memo of two billion": b"\x80\x04}r" + struct.pack("<I", 2**31 - 1) + b".",
+    "bytes of a terabyte": b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b".",
+    "one history a thousand times": pickle.dumps(
+        {"device_traces": [[{"action": "alloc", "size": 1}] * 10_000] * 1_000}
+    ),
+}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's")
+@pytest.mark.parametrize("what", BOMBS)
+def test_a_pickle_that_would_fill_the_memory_is_refused(what: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"profile\.bin: [^\n]*$"):
+        load(BOMBS[what], tmp_path)
+
+
+BROKEN = {
+    "cut off": (files.snapshot()[:-20], "no memory snapshot, or damaged (pickle data was tr"),
+    "no history": (files.snapshot(device_traces=[[]]), "no memory events in it: record it with"),
+    "another pickle": (pickle.dumps([1]), "no memory snapshot: a pickle without device_traces"),
+    "a word for a history": (files.snapshot(device_traces="x"), "device_traces is 'x'"),
+    "a negative size": (
+        files.snapshot(device_traces=[[{"action": "alloc", "size": -1}]]),
+        "size -1 of an event is not from 0 to 2^53",
+    ),
+    "no memory events": (files.kineto([]), "no memory events in it: record it with"),
+    "a timeline cut off": (TIMELINE[:-4], "no memory timeline (Input data was truncated)"),
+    "times without sizes": (b"[[1,2],[[3]]]", "no memory timeline: 2 times and 1 sizes"),
+    "something else": (b"hello", "no memory curve in it: it is neither a CUDA memory snapshot"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_holds_no_curve_is_refused_with_its_message(what: str, tmp_path: Path) -> None:
+    data, message = BROKEN[what]
+    with pytest.raises(TraceError) as caught:
+        load(data, tmp_path)
+    assert str(caught.value).removeprefix(f"{tmp_path}{os.sep}profile.bin: ").startswith(message)
+
+
+def test_a_device_that_is_not_in_it_is_named_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no memory events of cuda:3; there are of cpu"):
+        load(files.kineto(), tmp_path, "cuda:3")
+
+
+@pytest.mark.parametrize("data", [files.snapshot(), TIMELINE, RAW_TIMELINE])
+def test_no_trace_is_made_of_a_curve(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "profile.bin"
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match="it names no operators.*; use compare-memory"):
+        load_trace(path, cache=False)

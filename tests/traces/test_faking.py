@@ -1,0 +1,242 @@
+"""Fake captures: what they answer, what they refuse, and the operators of a GPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rematsim import traces
+from rematsim.errors import InputError, TraceError, UnknownNameError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def captured(torch: Any, run: Callable[[], Any], **options: Any) -> Any:
+    """Capture a function of no model, once, without warm-up."""
+    return traces.capture_fake(lambda: run, warmup=0, **options)
+
+
+def operators(log: Any) -> list[str]:
+    return [call.operator for call in log.recording.calls]
+
+
+def test_times_are_those_of_the_cost_model_and_marked(torch: Any) -> None:
+    from rematsim.traces.costs import TensorKind, operator_ns
+    from rematsim.traces.devices import device
+
+    matrix = TensorKind("float32", (64, 64))
+    x = torch.ones(64, 64)
+    log = captured(torch, lambda: x @ x, device_name="a100")
+    assert log.recording.calls[-1].time_ns == operator_ns(
+        "mm", [matrix, matrix], [matrix], device("a100")
+    )
+    assert log.trace.times_estimated
+    assert "target cpu, times estimated for NVIDIA A100" in log.trace.source
+
+
+def test_the_log_says_that_times_are_estimated(torch: Any, tmp_path: Path) -> None:
+    from rematsim.traces.loading import load_trace
+
+    captured(torch, lambda: torch.ones(2) + 1).save(tmp_path / "a.log.gz")
+    assert load_trace(tmp_path / "a.log.gz").times_estimated
+
+
+def test_values_are_made_up(torch: Any) -> None:
+    """A number is 1, a truth false: a program that prints its loss can go on."""
+    seen = []
+
+    def run() -> None:
+        x = torch.ones(3)
+        seen.extend([(x * 5).sum().item(), int((x * 5).argmax()), bool((x > 7).all())])
+
+    captured(torch, run)
+    assert seen == [1.0, 1, False]
+
+
+def test_scaled_gradients_are_taken_to_be_finite(torch: Any) -> None:
+    """Mixed precision with a scaler: the optimizer steps, as it does with real gradients."""
+
+    def make() -> Any:
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu")
+        x = torch.ones(3, 4)
+
+        def step() -> None:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model(x).float().sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+        return step, model, optimizer
+
+    step, model, optimizer = make()
+    step()
+    with traces.capture(model, optimizer) as log:
+        step()
+    fake = traces.capture_fake(make)
+    assert operators(fake) == operators(log)
+    assert "_foreach_add_" in operators(log) or "add_" in operators(log)
+
+
+@pytest.mark.parametrize("function", ["nonzero", "unique", "masked_select"])
+def test_operators_that_need_values_are_refused(torch: Any, function: str) -> None:
+    def run() -> None:
+        x = torch.ones(3)
+        if function == "masked_select":
+            x.masked_select(x > 0)
+        else:
+            getattr(x, function)()
+
+    with pytest.raises(TraceError, match="depends on values, which fake tensors do not have"):
+        captured(torch, run)
+
+
+def test_sparse_gradients_are_refused(torch: Any) -> None:
+    """How many rows they have depends on values; from within the backward pass, too."""
+    embed = torch.nn.Embedding(10, 4, sparse=True)
+    with pytest.raises(TraceError, match="_sparse_coo_tensor.*: its result depends on values"):
+        captured(torch, lambda: embed(torch.tensor([1, 2])).sum().backward())
+
+
+def test_cuda_on_a_build_without_it_is_refused(torch: Any) -> None:
+    """Otherwise the first gradient would end the process."""
+    if torch.backends.cuda.is_built():
+        pytest.skip("this torch is built for CUDA")
+    message = "device 'cuda': this torch .* is built without CUDA"
+    with pytest.raises(InputError, match=message):
+        captured(torch, lambda: torch.nn.Linear(2, 2).to("cuda"))
+    with pytest.raises(InputError, match="'cuda:1'"):
+        captured(torch, lambda: torch.ones(2, device="cuda:1"))
+
+
+def test_unknown_targets_and_devices_are_refused(torch: Any) -> None:
+    with pytest.raises(InputError, match="target 'tpu': unknown; known: cpu, cuda"):
+        captured(torch, lambda: None, target="tpu")
+    with pytest.raises(UnknownNameError, match="device 'tpu': unknown"):
+        captured(torch, lambda: None, device_name="tpu")
+    with pytest.raises(InputError, match=r"make\(\) returned int: expected the function"):
+        traces.capture_fake(lambda: 3)
+
+
+def attention_step(torch: Any, **options: Any) -> Callable[[], Any]:
+    """Attention over 64 places in 2 heads of 16, with its backward pass."""
+    dtype = options.pop("dtype")
+
+    def step() -> None:
+        q, k, v = (torch.randn(1, 2, 64, 16, dtype=dtype, requires_grad=True) for _ in range(3))
+        mask = torch.ones(64, 64).bool() if options.pop("masked", False) else None
+        torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, **options
+        ).sum().backward()
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "wanted"),
+    [
+        ("bfloat16", {"is_causal": True}, "_scaled_dot_product_flash_attention"),
+        ("float16", {"dropout_p": 0.1}, "_scaled_dot_product_flash_attention"),
+        ("float32", {"dropout_p": 0.1}, "_scaled_dot_product_efficient_attention"),
+        ("bfloat16", {"masked": True}, "_scaled_dot_product_efficient_attention"),
+    ],
+)
+def test_a_gpu_fuses_attention(
+    torch: Any, dtype: str, options: dict[str, Any], wanted: str
+) -> None:
+    """Forward and backward are one operator each, and no matrix of 64 x 64 places is made."""
+    is_masked = options.get("masked", False)
+    step = attention_step(torch, dtype=getattr(torch, dtype), **options)
+    log = captured(torch, step, target="cuda")
+    found = operators(log)
+    assert wanted in found
+    assert f"{wanted}_backward" in found
+    shapes = [view.geometry.shape for call in log.recording.calls for view in call.results]
+    assert is_masked or not [shape for shape in shapes if shape[-2:] == (64, 64)]
+
+
+def test_a_gpu_fuses_dropout_and_batch_norm(torch: Any) -> None:
+    def step() -> None:
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+        y = torch.nn.functional.dropout(model(torch.ones(2, 3, 8, 8)), 0.5)
+        y.sum().backward()
+
+    on_gpu, on_cpu = (operators(captured(torch, step, target=t)) for t in ("cuda", "cpu"))
+    assert {"cudnn_batch_norm", "cudnn_batch_norm_backward", "native_dropout"} <= set(on_gpu)
+    assert {"native_batch_norm", "bernoulli_"} <= set(on_cpu)
+
+
+def test_a_gpus_optimizer_goes_through_lists(torch: Any) -> None:
+    """Unless the program says how; the recording takes the lists apart."""
+
+    def make(**options: Any) -> Any:
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.AdamW(model.parameters(), **options)
+
+        def step() -> None:
+            model(torch.ones(3, 4)).sum().backward()
+            optimizer.step()
+
+        return step, model, optimizer
+
+    found = operators(traces.capture_fake(make, target="cuda"))
+    assert found.count("_foreach_addcdiv_") == 2
+    said = operators(traces.capture_fake(lambda: make(foreach=False), target="cuda"))
+    assert "addcdiv_" in said
+    assert "_foreach_addcdiv_" not in said
+
+
+def test_attention_on_a_gpu_needs_far_less_memory(torch: Any) -> None:
+    """A GPT-2 XL block with dropout in half precision: the CPU's operators keep T x T matrices."""
+
+    def make() -> Any:
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            layer = torch.nn.TransformerEncoderLayer(
+                1600, 25, 6400, dropout=0.1, batch_first=True, norm_first=True
+            )
+            x = torch.randn(16, 1024, 1600)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        return (lambda: layer(x).sum().backward()), layer
+
+    peaks = {t: traces.capture_fake(make, target=t).peak_bytes for t in ("cpu", "cuda")}
+    assert peaks["cpu"] > 3 * peaks["cuda"]
+
+
+SEVEN_B = """
+import json, resource, sys, time
+from rematsim import traces
+sys.path.insert(0, sys.argv[1])
+from llama import llama_7b as make
+start = time.process_time()
+log = traces.capture_fake(make, target="cuda", name="llama_7b")
+seconds = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps([seconds, peak, log.ops, log.peak_bytes, log.trace.constant_bytes.tolist()]))
+"""
+
+
+def test_a_step_of_seven_billion_parameters_needs_little_memory(torch: Any) -> None:
+    """Batch 8, 2048 tokens, AdamW, in bfloat16: weights and two moments are 6.74e9 * 6 bytes.
+
+    What it takes is under 1 GiB; how long it takes, ``benchmarks/capture.py fake`` measures.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", SEVEN_B, str(EXAMPLES)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, memory, n_calls, peak, constants = json.loads(done.stdout)
+    assert memory < 2**30
+    assert seconds > 0
+    assert n_calls > 5000
+    assert sum(size for size in constants if size > 1000) // 6 == pytest.approx(6.74e9, rel=0.01)
+    assert peak > 2 * sum(constants)

@@ -1,0 +1,121 @@
+"""Memory curves: how many bytes an allocator held over time, as profiles recorded it.
+
+A curve is no trace: it says nothing of operators. A replay is held against it
+(``rematsim compare-memory``). The formats are told apart by content, each read by a module of
+``importers/``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..errors import TraceError
+from .contents import Content
+from .wording import place
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Int64 = NDArray[np.int64]
+
+# Modules with FORMAT, recognizes(head) and read_curve(content, where, device).
+READERS = ("memory_snapshot", "kineto", "memory_timeline")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Bytes that an allocator held.
+
+    Attributes
+    ----------
+    name, source, format : str
+        The file's stem, the file, what it is.
+    device : str
+        Whose memory: ``cuda:0``, ``cpu``.
+    time_ns : ndarray of int64
+        Ascending, from 0; the number of the event where the profile has no times.
+    allocated_bytes : ndarray of int64
+        From each time on.
+    start_bytes : int
+        Before the first event.
+    reserved_bytes : ndarray of int64 or None
+        What the allocator had taken from the device.
+    is_relative : bool
+        Whether bytes count from what was held when the profile began, which it does not say.
+    """
+
+    name: str
+    source: str
+    format: str
+    device: str
+    time_ns: Int64
+    allocated_bytes: Int64
+    start_bytes: int = 0
+    reserved_bytes: Int64 | None = None
+    is_relative: bool = False
+
+
+def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Curve:
+    """Read the memory curve of a profile.
+
+    Parameters
+    ----------
+    path : str or path
+        A CUDA memory snapshot (.pickle), a Kineto trace made with ``profile_memory``, or a memory
+        timeline (.json); plain or packed.
+    device : str, optional
+        Whose memory (``cuda:1``, ``cpu``); by default the one that holds most.
+
+    Returns
+    -------
+    Curve
+
+    Raises
+    ------
+    TraceError
+        It is none of these, is damaged, or has no memory events of the device.
+    """
+    from .unpacking import stem
+
+    given = os.fspath(path)
+    content = Content.of_file(given, place(given))
+    content.name = stem(given)
+    head = content.head
+    for module in READERS:
+        reader = import_module(f".importers.{module}", __package__)
+        if reader.recognizes(head):
+            curve: Curve = reader.read_curve(content, device)
+            return curve
+    known = "a CUDA memory snapshot, a Kineto trace or a memory timeline"
+    raise TraceError(f"no memory curve in it: it is neither {known}", content.where)
+
+
+def choose_device(sizes: dict[str, int], device: str | None, where: str) -> str:
+    """Choose whose memory is meant: the one asked for, or the one that holds most.
+
+    Parameters
+    ----------
+    sizes : dict of str to int
+        Bytes allocated on each device that there are events of.
+    device : str or None
+    where : str
+        The file, for messages.
+
+    Raises
+    ------
+    TraceError
+        There are no events of it, or of any.
+    """
+    if not sizes:
+        hint = "record it with profile_memory, or with a memory history"
+        raise TraceError(f"no memory events in it: {hint}", where)
+    if device is None:
+        gpus = {name: size for name, size in sizes.items() if name != "cpu"}
+        return max((gpus or sizes).items(), key=lambda item: item[1])[0]
+    if device not in sizes:
+        raise TraceError(f"no memory events of {device}; there are of {', '.join(sizes)}", where)
+    return device

@@ -1,0 +1,163 @@
+"""Fake tensors, made safe: operators that need a value, or would end the process, are answered.
+
+Needs torch, so only the modules of a capture import it. Under ``fake_tensors`` a program makes and
+uses tensors that have a shape and no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.utils import _foreach_utils
+
+from ..errors import InputError, TraceError
+from .refusing import has_cuda_build
+from .schemas import traits_of
+from .substitution import TARGETS, CudaOperators, lists_in_optimizers
+
+_DEVICE = torch.ops.prim.device.default
+_CHECK = "_amp_foreach_non_finite_check_and_unscale_"
+
+
+class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent for types
+    """Fake tensors that answer what asks for a value, and refuse what cannot be.
+
+    A value that a program asks for (``loss.item()``) is taken to be 1, a truth to be false;
+    whether gradients are infinite (mixed precision) to be 0, so that the optimizer steps.
+
+    Attributes
+    ----------
+    values_made_up : int
+        How often a program was given such a value.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.values_made_up = 0
+        self._infinities: set[int] = set()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Go without a guard against compilation around each operator: it is slow.
+
+        What is compiled is refused (``refusing.py``).
+        """
+        return False
+
+    def __deepcopy__(self, _: Any) -> GuardedFakes:
+        """Stay the one mode: a copied module's tensors would belong to another."""
+        return self
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        if func is _DEVICE and not self.in_kernel_invocation and isinstance(args[0], FakeTensor):
+            return args[0].fake_device
+        traits = traits_of(func)
+        if traits.role:  # an exception here could end the process
+            return self.dispatch(func, types, args, kwargs)
+        if kwargs:
+            _refuse_cuda(kwargs.get("device"))
+        if "sparse" in traits.name:
+            raise TraceError(_needs_values(traits.name))
+        if traits.name == _CHECK:
+            self._infinities.add(args[1].untyped_storage()._cdata)
+        try:
+            return self.dispatch(func, types, args, kwargs)
+        except DataDependentOutputException:
+            if traits.name != "_local_scalar_dense":
+                raise TraceError(_needs_values(traits.name)) from None
+            return self._value(args[0])
+        except DynamicOutputShapeException:
+            raise TraceError(_needs_values(traits.name)) from None
+
+    def _value(self, tensor: Any) -> Any:
+        """Make up the value of a tensor of one element."""
+        self.values_made_up += 1
+        if tensor.untyped_storage()._cdata in self._infinities:
+            return 0.0
+        if tensor.dtype is torch.bool:
+            return False
+        return 1.0 if tensor.dtype.is_floating_point else 1
+
+
+def _needs_values(operator: str) -> str:
+    return (
+        f"{operator}: its result depends on values, which fake tensors do not have; "
+        "capture with real ones (without --fake)"
+    )
+
+
+def _refuse_cuda(device: Any) -> None:
+    """Refuse CUDA on a build without it, where the first gradient would end the process."""
+    if device is not None and torch.device(device).type == "cuda" and not has_cuda_build():
+        raise InputError(no_cuda(str(device)))
+
+
+def is_lack_of_cuda(error: Exception) -> bool:
+    """Say whether an exception is torch's own refusal of CUDA, on a build without it."""
+    return "not linked with support for cuda" in str(error)
+
+
+def no_cuda(device: str) -> str:
+    """Say in a line why a device is refused, and what to do."""
+    return (
+        f"device {device!r}: this torch ({torch.__version__}) is built without CUDA, and fake CUDA "
+        "tensors would end the process; let the program use the CPU, and take target cuda for the "
+        "operators that a GPU would run"
+    )
+
+
+@contextmanager
+def _lists_of_fakes() -> Iterator[None]:
+    """Let what goes through lists of tensors at once (clipping gradients) do so with fake ones."""
+    kinds = getattr(_foreach_utils, "_foreach_supported_types", [])
+    kinds.append(FakeTensor)
+    try:
+        yield
+    finally:
+        kinds.remove(FakeTensor)
+
+
+@contextmanager
+def fake_tensors(target: str) -> Iterator[GuardedFakes]:
+    """Let every tensor that is made in the block be fake.
+
+    Parameters
+    ----------
+    target : {"cpu", "cuda"}
+        Whose operators are run: those of the CPU, or those that a GPU would run.
+
+    Yields
+    ------
+    GuardedFakes
+
+    Raises
+    ------
+    InputError
+        If there is no such target.
+    """
+    if target not in TARGETS:
+        raise InputError(f"target {target!r}: unknown; known: {', '.join(TARGETS)}")
+    fakes = GuardedFakes()
+    with ExitStack() as stack:
+        stack.enter_context(_lists_of_fakes())
+        stack.enter_context(fakes)
+        if target == "cuda":
+            stack.enter_context(CudaOperators())
+            stack.enter_context(lists_in_optimizers())
+        try:
+            yield fakes
+        except RuntimeError as error:
+            if not is_lack_of_cuda(error):
+                raise
+            raise InputError(no_cuda("cuda")) from None

@@ -1,0 +1,83 @@
+"""JSON files as plain values, and the values as what they should be; every fault in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...errors import TraceError
+from ..trace import MAX_VALUE
+from ..wording import reason, show
+from .reader import Content
+
+MAX_BYTES = 32 << 20  # decoded, it takes up to twenty times as much
+NS_IN = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def decoded(content: Content, what: str) -> dict[str, Any]:
+    """Decode a file that is one JSON object.
+
+    Parameters
+    ----------
+    content : Content
+    what : str
+        What the file is taken for, for messages.
+
+    Raises
+    ------
+    TraceError
+        It is no JSON, no object, or too large.
+    """
+    data = content.bytes(MAX_BYTES)
+    try:
+        values = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        hint = ", it may be cut off" if "truncated" in str(error) else ""
+        raise TraceError(f"{what}: not JSON ({reason(error)}){hint}", content.where) from None
+    if not isinstance(values, dict):
+        raise TraceError(f"{what}: {show(values)} is no JSON object", content.where)
+    return values
+
+
+def field_of(values: Any, key: str, kind: Any, place: tuple[str, str]) -> Any:
+    """Give what an object has under a key.
+
+    Parameters
+    ----------
+    values : object
+    key : str
+    kind : type or tuple of types
+    place : tuple of str
+        What the object is, and the file, for messages.
+
+    Raises
+    ------
+    TraceError
+        It is no object, has no such key, or what is there is of another kind.
+    """
+    what, where = place
+    if not isinstance(values, dict):
+        raise TraceError(f"{what}: {show(values)} is no JSON object", where)
+    if key not in values:
+        raise TraceError(f"{what}: no {show(key)}", where)
+    value = values[key]
+    is_bool = isinstance(value, bool) and kind is not bool
+    if is_bool or not isinstance(value, kind):
+        raise TraceError(f"{what}: {key} {show(value)} is not what it should be", where)
+    return value
+
+
+def amount(value: Any, scale: int, place: tuple[str, str]) -> int:
+    """Turn a size or a time into an integer of bytes or nanoseconds, 0..2^53.
+
+    Raises
+    ------
+    TraceError
+        It is no number, negative, or too large.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MAX_VALUE / scale:  # false for what is not a number
+        what, where = place
+        raise TraceError(f"{what} {show(value)} is not a number from 0 to 2^53", where)
+    return int(round(value * scale))

@@ -1,0 +1,222 @@
+"""Memory curves from CUDA memory snapshots (``torch.cuda.memory._dump_snapshot``).
+
+A snapshot is a pickle of plain containers. It is loaded by an unpickler that refuses every global,
+so that nothing in it can run, and in memory that is limited where the system can limit it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ...errors import TraceError
+from ..wording import reason, show
+
+if TYPE_CHECKING:
+    from ..contents import Content
+    from ..curves import Curve
+    from .reader import Request
+
+FORMAT = "CUDA memory snapshot"
+
+MAX_SNAPSHOT_BYTES = 512 << 20
+MEMORY_FACTOR = 24  # of a pickle, unpacked into objects
+MEMORY_BASE = 256 << 20
+MAX_BYTES = 2**53
+
+ALLOCATIONS = {"alloc": 1}
+SEGMENTS = {"segment_alloc": 1, "segment_free": -1, "segment_map": 1, "segment_unmap": -1}
+
+# What unpickling raises on what is damaged or hostile.
+_FAILURES = (
+    pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+    ImportError, OverflowError, RecursionError, MemoryError, UnicodeError, SystemError,
+)  # fmt: skip
+
+
+class _Unpickler(pickle.Unpickler):
+    """An unpickler that makes plain containers and nothing else."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse: a snapshot names no class or function."""
+        raise pickle.UnpicklingError(
+            f"it names {show(f'{module}.{name}')}, and a snapshot is plain containers: refused"
+        )
+
+    def persistent_load(self, identifier: Any) -> NoReturn:
+        """Refuse."""
+        raise pickle.UnpicklingError("it refers to objects outside: refused")
+
+
+def recognizes(head: bytes) -> bool:
+    """Say whether it is a pickle: of protocol 2 to 5, which say so."""
+    return head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+
+
+def read(request: Request) -> NoReturn:
+    """Refuse: it makes no trace.
+
+    Raises
+    ------
+    TraceError
+        Always.
+    """
+    hint = "use compare-memory to hold a replay against it"
+    raise TraceError(
+        f"a CUDA memory snapshot: it names no operators, so no trace can be made of it; {hint}",
+        request.where,
+    )
+
+
+def read_curve(content: Content, device: str | None) -> Curve:
+    """Read the curve of one device.
+
+    Parameters
+    ----------
+    content : Content
+    device : str or None
+        As in ``load_curve``.
+
+    Returns
+    -------
+    Curve
+        Of bytes allocated and reserved; at its end stands what the snapshot's segments say.
+
+    Raises
+    ------
+    TraceError
+        It is no snapshot, or has no history.
+    """
+    from ..curves import Curve, choose_device
+
+    where = content.where
+    data = content.bytes()
+    if len(data) > MAX_SNAPSHOT_BYTES:
+        hint = "record fewer entries (max_entries)"
+        raise TraceError(f"larger than {MAX_SNAPSHOT_BYTES:,} bytes: {hint}", where)
+    snapshot = _load(data, where)
+    traces = _list(snapshot.get("device_traces"), "device_traces", where)
+    histories = {f"cuda:{k}": history for k, history in enumerate(traces) if history}
+    n_events = sum(len(_list(h, "a device's trace", where)) for h in histories.values())
+    if n_events > len(data):
+        raise TraceError(f"{n_events:,} events in {len(data):,} bytes: one is given twice", where)
+    moved = {name: _moved(history, where) for name, history in histories.items()}
+    moved = {name: rows for name, rows in moved.items() if len(rows)}
+    chosen = choose_device(
+        {name: int(np.abs(rows[:, 1]).sum()) for name, rows in moved.items()}, device, where
+    )
+    rows = moved[chosen]
+    allocated, reserved = _final(snapshot, int(chosen[5:]), where)
+    allocations, reservations = np.cumsum(rows[:, 1]), np.cumsum(rows[:, 2])
+    time = rows[:, 0] if (rows[:, 0] > 0).all() else np.arange(len(rows))
+    is_relative = allocated is None
+    base = (
+        -int(allocations.min(initial=0)) if allocated is None else allocated - int(allocations[-1])
+    )
+    floor = (
+        -int(reservations.min(initial=0)) if reserved is None else reserved - int(reservations[-1])
+    )
+    return Curve(
+        content.name,
+        where,
+        FORMAT,
+        chosen,
+        np.maximum.accumulate(time - time[0]),
+        allocations + base,
+        base,
+        reservations + floor,
+        is_relative,
+    )
+
+
+def _load(data: bytes, where: str) -> dict[str, Any]:
+    """Unpickle."""
+    try:
+        with _limited(MEMORY_FACTOR * len(data) + MEMORY_BASE):
+            snapshot = _Unpickler(BytesIO(data)).load()
+    except _FAILURES as error:
+        raise TraceError(f"no memory snapshot, or damaged ({reason(error)})", where) from None
+    if not isinstance(snapshot, dict) or "device_traces" not in snapshot:
+        raise TraceError("no memory snapshot: a pickle without device_traces", where)
+    return snapshot
+
+
+@contextlib.contextmanager
+def _limited(more_bytes: int) -> Iterator[None]:
+    """Let the process take only so much more memory, on systems that know how."""
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        now = pages * resource.getpagesize()
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = now + more_bytes
+        if soft != resource.RLIM_INFINITY:
+            limit = min(limit, soft)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _list(value: Any, what: str, where: str) -> list[Any]:
+    """Give a list."""
+    if not isinstance(value, list):
+        raise TraceError(f"{what} is {show(value)}: a snapshot has a list there", where)
+    return value
+
+
+def _moved(history: list[Any], where: str) -> Any:
+    """Give time in ns, and bytes allocated and reserved, of each event that moves any.
+
+    Notes
+    -----
+    A free is counted when it completes; in a history that has no completions, when it is asked for.
+    """
+    is_completed = any(
+        isinstance(event, dict) and event.get("action") == "free_completed" for event in history
+    )
+    freed = "free_completed" if is_completed else "free_requested"
+    signs = ALLOCATIONS | {freed: -1}
+    rows = []
+    for event in history:
+        if not isinstance(event, dict):
+            raise TraceError(f"event {show(event)} is no dictionary", where)
+        action, size, time = event.get("action"), event.get("size", 0), event.get("time_us", 0)
+        if not isinstance(action, str) or (action not in signs and action not in SEGMENTS):
+            continue
+        if not isinstance(size, int) or not 0 <= size <= MAX_BYTES:
+            raise TraceError(f"size {show(size)} of an event is not from 0 to 2^53", where)
+        if not isinstance(time, int) or not 0 <= time <= MAX_BYTES:
+            raise TraceError(f"time_us {show(time)} of an event is not from 0 to 2^53", where)
+        rows.append((time * 1000, signs.get(action, 0) * size, SEGMENTS.get(action, 0) * size))
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _final(snapshot: dict[str, Any], device: int, where: str) -> tuple[int | None, int | None]:
+    """Add up what the segments of a device hold at the end; None: there are none."""
+    segments = snapshot.get("segments")
+    if segments is None:
+        return None, None
+    mine = [
+        segment
+        for segment in _list(segments, "segments", where)
+        if isinstance(segment, dict) and segment.get("device") == device
+    ]
+    totals = []
+    for key in ("allocated_size", "total_size"):
+        sizes = [segment.get(key) for segment in mine]
+        if not all(isinstance(size, int) and 0 <= size <= MAX_BYTES for size in sizes):
+            return None, None
+        totals.append(sum(sizes))  # type: ignore[arg-type]
+    return totals[0], totals[1]

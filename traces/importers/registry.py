@@ -1,0 +1,64 @@
+"""Which readers there are, and which one a file is for: its content decides, never its name.
+
+A reader is a module beside this one (``reader.py`` says what is in it). Modules are imported only
+until one recognizes the file, so the common formats stand first.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from ..bulk import collection_paused
+from .reader import Content, Imported, Reader, Request
+
+# Modules, in the order in which they are asked. What none of them recognizes is taken for a DTR
+# log, whose reader says at which line it is none.
+READERS = (
+    "trace_file",
+    "dtr_reader",
+    "nx_graph",
+    "fx_graph",
+    "op_table",
+    "tensor_table",
+    "execution_trace",
+    "kineto",
+    "chakra",
+    "onnx_model",
+    "memory_snapshot",
+    "memory_timeline",
+)
+FALLBACK = "dtr_reader"
+
+
+def load_reader(module: str) -> Reader:
+    """Import the reader of one of the modules in ``READERS``."""
+    return cast(Reader, import_module(f".{module}", __package__))
+
+
+def find_reader(content: Content) -> Reader:
+    """Find the reader of a file.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be unpacked.
+    """
+    head = content.head
+    for module in READERS:
+        reader = load_reader(module)
+        if reader.recognizes(head):
+            return reader
+    return load_reader(FALLBACK)
+
+
+def read_with(reader: Reader, request: Request) -> Imported:
+    """Read a file; readers make many objects and no cycles, so none are looked for meanwhile.
+
+    Raises
+    ------
+    TraceError
+        The file breaks a rule of its format.
+    """
+    with collection_paused():
+        return reader.read(request)

@@ -1,0 +1,142 @@
+"""What a recorder notes at each operator, and the recording's events that are made of it.
+
+Notes are made quickly and read once. Needs torch, so only the modules of a capture import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from .clocks import Clock
+from .recording import (
+    BackwardEntered,
+    Death,
+    Event,
+    Geometry,
+    RecordedCall,
+    StepEnd,
+    View,
+    split_by_tensor,
+)
+from .schemas import Traits
+
+RawView = tuple[int, int, tuple[int, ...], tuple[int, ...], Any]  # storage, then its Geometry
+
+BACKWARD = BackwardEntered()
+STEP_END = (StepEnd(False), StepEnd(True))
+
+
+class OpenCall(NamedTuple):
+    """What is known of a call before it runs.
+
+    Attributes
+    ----------
+    arguments, parts : sequence of RawView, sequence of int
+        Its tensors, and which element of lists each belongs to (-1: to all).
+    written : sequence of int
+        Positions in ``arguments`` that it writes to.
+    width : int
+        Length of the lists that the operator goes through; 0: it takes no lists apart.
+    storages : dict or None
+        The written storages and their bytes, by number; emptied when the call has run.
+    """
+
+    arguments: list[RawView]
+    parts: Any
+    written: Any
+    width: int
+    storages: dict[int, tuple[Any, int]] | None
+
+    def add(self, view: RawView, tensor: torch.Tensor, is_written: bool, part: int) -> None:
+        """Note an argument."""
+        if is_written and self.storages is not None:
+            self.written.append(len(self.arguments))
+            storage = tensor.untyped_storage()
+            self.storages[view[0]] = (storage, storage.nbytes())
+        self.arguments.append(view)
+        self.parts.append(part)
+
+    def resized(self) -> list[tuple[int, int]]:
+        """Return the written storages that have another size now; let go of all of them."""
+        assert self.storages is not None, "a call that writes"
+        sizes = [
+            (number, storage.nbytes())
+            for number, (storage, before) in self.storages.items()
+            if storage.nbytes() != before
+        ]
+        self.storages.clear()
+        return sizes
+
+
+# Traits, OpenCall, results, sizes, whether contents are kept, elapsed; then as in RecordedCall.
+RawCall = tuple[
+    Traits, OpenCall, list[RawView], list[tuple[int, int]], bool, int, int, str, int, bool
+]
+RawEvent = RawCall | int | BackwardEntered | StepEnd  # a number: that storage died
+_ELAPSED = 5
+
+
+def geometry(tensor: torch.Tensor) -> Geometry:
+    """Describe how a strided tensor lies in its storage."""
+    return Geometry(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
+    """Yield a recording's events, calls over lists taken apart.
+
+    Parameters
+    ----------
+    notes : sequence of RawEvent
+        What was noted, in order.
+    clock : Clock
+        Makes nanoseconds of what it returned at each call.
+    """
+    elapsed: Any = (note[_ELAPSED] for note in notes if type(note) is tuple)
+    times = iter(clock.resolve(list(elapsed)))
+    views: dict[RawView, View] = {}
+    for note in notes:
+        if isinstance(note, int):
+            yield Death(note)
+        elif isinstance(note, BackwardEntered | StepEnd):
+            yield note
+        else:
+            yield from _calls_of(note, next(times), views)
+
+
+def _calls_of(note: RawCall, time_ns: int, views: dict[RawView, View]) -> Iterator[RecordedCall]:
+    traits, begun, results, sizes, keeps_contents, _, phase, module, node, is_recomputed = note
+    call = RecordedCall(
+        traits.name,
+        _views(begun.arguments, views),
+        _views(results, views),
+        () if keeps_contents else tuple(begun.written),
+        tuple(sizes),
+        time_ns,
+        phase,
+        module,
+        traits.tags,
+        node,
+        is_recomputed,
+    )
+    if begun.width > 1:
+        yield from split_by_tensor(call, begun.parts, begun.width)
+    else:
+        yield call
+
+
+def _views(notes: Iterable[RawView], known: dict[RawView, View]) -> tuple[View, ...]:
+    """Make views of what was noted; equal ones are one object."""
+    return tuple(
+        known.get(note) or known.setdefault(note, View(note[0], _plain(*note[1:])))
+        for note in notes
+    )
+
+
+def _plain(
+    offset: int, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype
+) -> Geometry:
+    """Make a geometry of plain Python values."""
+    return Geometry(int(offset), tuple(shape), tuple(strides), str(dtype).removeprefix("torch."))

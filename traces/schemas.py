@@ -1,0 +1,138 @@
+"""Read off an ATen operator's schema what a capture has to know of it.
+
+Needs torch, so only the modules of a capture import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
+from .storages import dense_tensors
+
+# Operators whose schema hides that they write to the running mean and variance when training.
+HIDDEN_WRITES = dict.fromkeys(
+    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({3, 4})
+)
+TRAINING_ARGUMENT = 5
+COLLECTIVES = ("c10d", "_c10d_functional", "_dtensor")
+
+
+# What an operator is to a capture.
+COMPUTES, ASKS, OPENS_REGION, CLOSES_REGION = range(4)
+
+
+class Traits(NamedTuple):
+    """What an operator's schema says, looked up once for each operator.
+
+    Attributes
+    ----------
+    name : str
+        With the namespace, unless that is ATen.
+    written : frozenset of int or str
+        Arguments that it writes to, by position or by keyword.
+    returns_written : tuple of bool
+        Which of its results are such arguments.
+    tags : int
+        The tags in ``opcodes.py``.
+    is_foreach, is_inplace_view : bool
+        Whether it takes lists apart; whether it changes the description of a tensor alone.
+    role : int
+        ``COMPUTES``, or one of the others.
+    is_plain : bool
+        Whether it writes to nothing that it is given, and takes no lists apart.
+    """
+
+    name: str
+    written: frozenset[int | str]
+    returns_written: tuple[bool, ...]
+    tags: int
+    is_foreach: bool
+    is_inplace_view: bool
+    role: int
+    is_plain: bool
+
+    def fresh_results(self, output: Any, keeps_contents: bool) -> Iterator[torch.Tensor]:
+        """Yield the tensors that come out, but for those that went in to be written.
+
+        Parameters
+        ----------
+        output : object
+            What the operator returned.
+        keeps_contents : bool
+            Whether those that went in were described anew and not written.
+
+        Yields
+        ------
+        torch.Tensor
+        """
+        is_written = self.returns_written
+        if len(is_written) == 1:
+            if keeps_contents or not is_written[0]:
+                yield from dense_tensors(output)
+            return
+        for value, was_given in zip(output or (), is_written, strict=False):
+            if keeps_contents or not was_given:
+                yield from dense_tensors(value)
+
+
+traits_by_id: dict[int, Traits] = {}
+_operators: list[Any] = []  # kept, so that no other gets their ids
+
+
+def traits_of(func: Any) -> Traits:
+    """Return what an operator's schema says; read it the first time."""
+    traits = traits_by_id.get(id(func))
+    if traits is None:
+        traits = traits_by_id[id(func)] = _read(func)
+        _operators.append(func)
+    return traits
+
+
+def _read(func: Any) -> Traits:
+    """Read an operator's schema."""
+    schema = func._schema
+    namespace, name = schema.name.split("::")
+    writes = [
+        argument.name if argument.kwarg_only else position
+        for position, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    label = name if namespace == "aten" else f"{namespace}.{name}"
+    is_foreach = name.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
+    is_hiding = label in HIDDEN_WRITES or label == "lift_fresh"
+    return Traits(
+        name=label,
+        written=frozenset(writes),
+        returns_written=tuple(
+            value.alias_info is not None and value.alias_info.is_write for value in schema.returns
+        ),
+        tags=(
+            TAG_RANDOM * (torch.Tag.nondeterministic_seeded in func.tags)
+            | TAG_DATA_DEPENDENT * (torch.Tag.data_dependent_output in func.tags)
+            | TAG_COLLECTIVE * (namespace in COLLECTIVES)
+        ),
+        is_foreach=is_foreach,
+        is_inplace_view=torch.Tag.inplace_view in func.tags,
+        role=_role(namespace, name),
+        is_plain=not (writes or is_foreach or is_hiding),
+    )
+
+
+def _role(namespace: str, name: str) -> int:
+    if namespace == "profiler":
+        if name.startswith("_record_function_enter"):
+            return OPENS_REGION
+        return CLOSES_REGION if name.startswith("_record_function_exit") else ASKS
+    return ASKS if namespace == "prim" else COMPUTES
+
+
+def written_arguments(traits: Traits, args: Any) -> frozenset[int | str]:
+    """Return the arguments that a call writes to, those that the schema hides included."""
+    hidden = HIDDEN_WRITES.get(traits.name)
+    if hidden and len(args) > TRAINING_ARGUMENT and args[TRAINING_ARGUMENT]:
+        return traits.written | hidden
+    return traits.written
