@@ -6,6 +6,7 @@ uses tensors that have a shape and no memory.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -150,6 +151,8 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
         raise InputError(f"target {target!r}: unknown; known: {', '.join(TARGETS)}")
     fakes = GuardedFakes()
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         stack.enter_context(_lists_of_fakes())
         stack.enter_context(fakes)
         if target == "cuda":
