@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -57,7 +58,9 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
     if isinstance(method, Heuristic):
         return method
     if callable(method):
-        return _from_function(method)
+        return _named_apart(_from_function(method))
+    if not isinstance(method, str):
+        raise InputError(f"heuristic {method!r}: a name, a function or a Heuristic")
     text = method.strip()
     if registry.is_known(text):
         return registry.build(text)
@@ -97,9 +100,12 @@ def ignore_small(inner: Heuristic, fraction: float = SMALL) -> Heuristic:
 
 def _number(text: str, where: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise InputError(f"{where}: parameter ({text}): it is a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{where}: parameter ({text}): it is a finite number")
+    return number
 
 
 def _from_call(name: str, arguments: list[str]) -> Heuristic:
@@ -112,11 +118,13 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
         if name == "sample":
             return sample(inner)
         return ignore_small(inner, *(_number(a, name) for a in arguments[1:]))
-    parameters = {}
+    parameters: dict[str, float] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals:
             raise InputError(f"{name}({argument}): write parameters as name=value")
+        if key.strip() in parameters:
+            raise InputError(f"{name}: parameter {key.strip()!r} is given twice")
         parameters[key.strip()] = _number(value, name)
     return registry.build(name, **parameters)
 
@@ -148,7 +156,18 @@ def _from_file(path: Path, function: str) -> Heuristic:
         )
     made = _from_function(found)
     own_name = made.name if hasattr(found, "heuristic") else f"{path.name}:{function}"
+    _named_apart(dataclasses.replace(made, name=own_name))
     return dataclasses.replace(made, name=own_name, source=hashlib.sha256(source).hexdigest())
+
+
+def _named_apart(own: Heuristic) -> Heuristic:
+    """Refuse a user's heuristic whose rows would be taken for those of a built-in one."""
+    if own.source and registry.is_known(own.name):
+        raise HeuristicError(
+            f"{place_of(own.function)}: a heuristic called {own.name!r}: there is a built-in one, "
+            "give it another name"
+        )
+    return own
 
 
 def _place(error: BaseException, path: Path) -> str:
@@ -156,7 +175,7 @@ def _place(error: BaseException, path: Path) -> str:
     line = getattr(error, "lineno", None)
     trace = error.__traceback__
     while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename) == path:
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = trace.tb_lineno
         trace = trace.tb_next
     return f"line {line}: {type(error).__name__}: {error}" if line else f"{error}"

@@ -162,6 +162,8 @@ def heuristic(
     UnknownNameError
         If the engine does not know one of the needs.
     """
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"heuristic {name!r}: its name is a text")
     _check_needs(name, needs)
 
     def declare(function: Score) -> Score:

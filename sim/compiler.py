@@ -65,15 +65,15 @@ def compile_entry(
 ) -> Compiled:
     """Compile ``(program, state, number) -> number`` with all that it calls."""
     _import_array_functions()
-    for inner, is_foreign in list(inlined.items()):
+    for inner in list(inlined):
         if inner not in _registered:
             # Copied in whole: functions made by one factory have one name, which the linker takes
             # for one function.
-            register_jitable(boundscheck=is_foreign, forceinline=True)(inner)
+            register_jitable(forceinline=True)(inner)
             _registered.add(inner)
-    signature = types.int64(*(bundle_type(b) for b in bundles), types.int64)  # type: ignore[arg-type]
+    arguments = (bundle_type(bundle, checks_bounds) for bundle in bundles)  # type: ignore[arg-type]
     with _no_garbage_collection():
-        compiled = numba.njit(signature, boundscheck=checks_bounds, **_FLAGS)(function)
+        compiled = numba.njit(types.int64(*arguments, types.int64), **_FLAGS)(function)
     made = compiled.overloads[compiled.signatures[0]]
     _kept.append(made)
     symbol = made.fndesc.llvm_func_name
@@ -144,11 +144,17 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 class BundleType(types.Type):  # type: ignore[misc]
-    """What compiled code sees of a Bundle: the address of a table of addresses and lengths."""
+    """What compiled code sees of a Bundle: the address of a table of addresses and lengths.
 
-    def __init__(self, name: str, layout: tuple[tuple[str, Any], ...]) -> None:
-        self.columns = {name: (i, ColumnType(dtype)) for i, (name, dtype) in enumerate(layout)}
-        super().__init__(name=f"Bundle({name})")
+    Two types for each Bundle: what gets one that checks bounds, hands it on to all that it calls.
+    """
+
+    def __init__(self, bundle: type[Bundle], checks_bounds: bool) -> None:
+        self.columns = {
+            name: (place, ColumnType(from_dtype(np.dtype(dtype)), checks_bounds))
+            for place, (name, dtype) in enumerate(bundle.LAYOUT.items())
+        }
+        super().__init__(name=f"{'Checked' * checks_bounds}Bundle({bundle.__name__})")
 
 
 class ColumnType(types.Type):  # type: ignore[misc]
@@ -159,16 +165,16 @@ class ColumnType(types.Type):  # type: ignore[misc]
     and to two instructions.
     """
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, checks_bounds: bool) -> None:
         self.dtype = dtype
-        super().__init__(name=f"Column({dtype})")
+        self.checks_bounds = checks_bounds
+        super().__init__(name=f"{'Checked' * checks_bounds}Column({dtype})")
 
 
 @functools.cache
-def bundle_type(bundle: type[Bundle]) -> BundleType:
+def bundle_type(bundle: type[Bundle], checks_bounds: bool) -> BundleType:
     """Give the numba type of a Bundle class."""
-    layout = tuple((name, from_dtype(np.dtype(d))) for name, d in bundle.LAYOUT.items())
-    return BundleType(bundle.__name__, layout)
+    return BundleType(bundle, checks_bounds)
 
 
 @register_model(BundleType)
@@ -205,10 +211,10 @@ def _table_entry(builder: Any, column: Any, which: int) -> Any:
 
 
 def _item(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """Point to an item; its index is checked where the function asks for that."""
+    """Point to an item; its index is checked where the column asks for that."""
     kind, index_type = signature.args[:2]
     index = context.cast(builder, values[1], index_type, types.int64)
-    if context.enable_boundscheck:
+    if kind.checks_bounds:
         cgutils.do_boundscheck(context, builder, index, _table_entry(builder, values[0], 1))
     item = context.get_data_type(kind.dtype)
     first = builder.inttoptr(_table_entry(builder, values[0], 0), item.as_pointer())

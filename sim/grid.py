@@ -18,7 +18,7 @@ from .budgets import Budget, BudgetLike, expand_budgets
 from .errors import InputError
 from .heuristics.methods import get
 from .jit import engine_digest
-from .simulation import Options
+from .simulation import MAX_SEED, Options
 from .store import CellKey
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 # Options that tell one cell from another, as columns do.
 OPTIONS = ("mutation", "deallocation", "slowdown_limit")
 MAX_SEEDS = 10_000
-MAX_SEED = 2**32 - 1
 
 Seeds: TypeAlias = "int | str | Iterable[int]"
 

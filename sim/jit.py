@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import numpy as np
 
@@ -35,8 +35,7 @@ NOT_IN_DIGEST = {
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",
              "SLP_VECTORIZE", "DEBUGINFO", "LLVM_REFPRUNE_PASS")  # fmt: skip
 _lock = threading.RLock()  # compiling and linking are for one thread at a time
-# Functions that kernels inline, and whether they are from outside the package.
-inlined: WeakKeyDictionary[Callable[..., Any], bool] = WeakKeyDictionary()
+inlined: WeakSet[Callable[..., Any]] = WeakSet()  # functions that kernels inline
 
 
 INDEX_RULE = "an index counts from 0, and there is nothing beyond the end"
@@ -78,13 +77,10 @@ def shared_kernel(function: F) -> F:
     return Kernel(function, is_copied=False) if is_compiling() else function  # type: ignore[return-value]
 
 
-def inlineable(function: F, *, is_foreign: bool = False) -> F:
-    """Leave a function plain for Python and let kernels inline it: scores and their terms.
-
-    One from outside the package is checked for array bounds.
-    """
+def inlineable(function: F) -> F:
+    """Leave a function plain for Python and let kernels inline it: scores and their terms."""
     with _lock:
-        inlined.setdefault(function, is_foreign)
+        inlined.add(function)
     return function
 
 
@@ -171,7 +167,8 @@ def entry(
         Those of program and state.
     cached : bool
         Whether to keep the machine code on disk; not for functions from outside the package,
-        whose sources the cache's key does not cover. Those are checked for array bounds.
+        whose sources the cache's key does not cover. In those, and in all that they inline, an
+        index is checked.
     """
     if not is_compiling():
         _in_python.append(function)

@@ -25,6 +25,7 @@ from .state import FACT, NO_LIMIT, State, allocate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MAX_CLOCK = 2**62  # ns: 146 years; a run that would go on longer has thrashed
 PythonChoose = Callable[[Program, State], tuple[int, float]]
 
 
@@ -177,9 +178,9 @@ def _or_no_limit(value: int | None) -> int:
     return NO_LIMIT if value is None else min(value, NO_LIMIT)
 
 
-def remat_limit_ns(program: Program, slowdown_limit: float | None) -> int | None:
-    """Give the most rematerialization that a slowdown limit allows, ns."""
+def remat_limit_ns(program: Program, slowdown_limit: float | None) -> int:
+    """Give the most rematerialization that a slowdown limit, and the clock's range, allow, ns."""
+    most = MAX_CLOCK - program.base_compute_ns
     if slowdown_limit is None:
-        return None
-    limit = (slowdown_limit - 1.0) * program.base_compute_ns
-    return None if limit >= NO_LIMIT else int(limit)
+        return most
+    return int(min((slowdown_limit - 1.0) * program.base_compute_ns, most))

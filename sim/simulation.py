@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import choosing, compiled, report
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
+from .lowering import MUTATIONS
 from .opcodes import DEALLOCATIONS, OK, OOM, STATUSES
 from .pythonchoice import PythonScan
 from .result import LiveSet, RunResult, slowdown
@@ -36,6 +39,7 @@ TELLING = (
     "Invalid use",
 )
 DEFAULT_HEURISTIC = "h_DTR_eq"
+MAX_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,24 @@ class Options:
 
     def __post_init__(self) -> None:
         """Check what can be checked without a trace."""
-        if self.deallocation not in DEALLOCATIONS:
-            raise UnknownNameError(
-                f"deallocation {self.deallocation!r}: it is one of {', '.join(DEALLOCATIONS)}"
-            )
-        limit = self.slowdown_limit
-        if limit is not None and not 1.0 <= limit < math.inf:
+        for name, known in (("deallocation", DEALLOCATIONS), ("mutation", MUTATIONS)):
+            given = getattr(self, name)
+            if given not in known:
+                raise UnknownNameError(f"{name} {given!r}: it is one of {', '.join(known)}")
+        limit: object = self.slowdown_limit
+        seed: object = self.seed
+        if limit is not None and not (
+            isinstance(limit, int | float | np.number) and 1.0 <= limit < math.inf
+        ):
             raise InputError(
-                f"slowdown limit ({limit}): it is a number from 1, or none for no limit"
+                f"slowdown limit ({limit!r}): it is a number from 1, or none for no limit"
             )
+        if not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
+            raise InputError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
+        for name in ("count_accesses", "event_log", "live_sets", "cached"):
+            flag = getattr(self, name)
+            if not isinstance(flag, bool | np.bool_):
+                raise InputError(f"{name} ({flag!r}): it is True or False")
 
 
 def simulate(
@@ -125,12 +138,10 @@ def simulate(
     """
     if not isinstance(trace, Trace):
         trace = load_trace(trace)
-    try:
-        chosen = Options(**options)
-    except TypeError:
-        unknown = ", ".join(sorted(set(options) - set(Options.__dataclass_fields__)))
+    if unknown := sorted(set(options) - set(Options.__dataclass_fields__)):
         known = ", ".join(Options.__dataclass_fields__)
-        raise InputError(f"option {unknown}: the options are {known}") from None
+        raise InputError(f"option {', '.join(unknown)}: the options are {known}")
+    chosen = Options(**options)
     work = workload(trace, chosen.mutation, cached=chosen.cached)
     return replay(work, get(heuristic), parse_budget(budget), chosen)
 
@@ -226,7 +237,7 @@ def _compiled(heuristic: Heuristic, counts: bool) -> Entry | str:
 
 def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
     """Make the scan that a heuristic asks for."""
-    function = inlineable(heuristic.function, is_foreign=bool(heuristic.source))
+    function = inlineable(heuristic.function)
     needs = heuristic.needs_bits
     if heuristic.kind == "random":
         return choosing.make_random_choose()

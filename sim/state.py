@@ -221,8 +221,8 @@ class State(Bundle):
     up: NDArray[np.int32]
     down: NDArray[np.int32]
     recorded: NDArray[np.int32]
-    text: NDArray[np.uint8]
     events: Any
+    text: NDArray[np.uint8]
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "run": RUN_FIELDS,
@@ -242,8 +242,8 @@ class State(Bundle):
         "up": np.int32,
         "down": np.int32,
         "recorded": np.int32,
-        "text": np.uint8,
         "events": EVENT_FIELDS,
+        "text": np.uint8,
     }
 
     def __init__(self, **arrays: Any) -> None:

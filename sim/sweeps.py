@@ -318,10 +318,16 @@ def _known(trace: Trace) -> Trace:
 def _loaded(traces: Trace | str | Path | Iterable[Trace | str | Path]) -> list[Trace]:
     """Load what is not a Trace yet."""
     from .traces.loading import load_traces
+    from .traces.trace import Trace
 
     is_one = isinstance(traces, str | Path) or not isinstance(traces, Iterable)
     items: Any = [traces] if is_one else traces
     loaded: list[Trace] = []
     for item in items:
-        loaded.extend(load_traces([item]) if isinstance(item, str | Path) else [item])
+        if isinstance(item, str | Path):
+            loaded.extend(load_traces([item]))
+        elif isinstance(item, Trace):
+            loaded.append(item)
+        else:
+            raise InputError(f"trace {item!r}: a Trace or the path of one")
     return loaded

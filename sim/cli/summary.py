@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
@@ -31,8 +32,9 @@ def print_summary(rows: Sequence[Row]) -> None:
     varying = [name for name in OPTIONS if len({row[name] for row in rows}) > 1]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
+    shared = _shared_names(rows)
     for row in rows:
-        key = (_trace(row), *(str(row[name]) for name in varying), str(row["method"]))
+        key = (_trace(row, shared), *(str(row[name]) for name in varying), str(row["method"]))
         lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
     print_table(
         ["trace", *varying, "method", *_titles(budgets)],
@@ -44,9 +46,17 @@ def print_summary(rows: Sequence[Row]) -> None:
     )
 
 
-def _trace(row: Row) -> str:
-    """Name the trace, and say so if its times are not measured."""
-    return f"{row['trace']}{ESTIMATED if row['times'] == 'estimated' else ''}"
+def _shared_names(rows: Sequence[Row]) -> set[object]:
+    """Find the names that several traces have."""
+    traces = {(row["trace"], row["trace_digest"]) for row in rows}
+    counts = Counter(name for name, _ in traces)
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _trace(row: Row, shared: set[object]) -> str:
+    """Name the trace, with its digest if others are called so; say if times are not measured."""
+    digest = f" ({str(row['trace_digest'])[:8]})" if row["trace"] in shared else ""
+    return f"{row['trace']}{digest}{ESTIMATED if row['times'] == 'estimated' else ''}"
 
 
 def _budget(row: Row) -> _Budget:

@@ -124,14 +124,18 @@ def test_shortcuts_work_on_a_users_function(tmp_path: Path, wrapper: str) -> Non
     assert own.evict_sha == simulate(TRACE, wrapper.format("h_LRU"), BUDGET).evict_sha
 
 
-@pytest.mark.parametrize("index", ["s + 10**9", "-1"])
+@pytest.mark.parametrize("index", ["s + 10**9", "-1", "-(10**9)"])
+@pytest.mark.parametrize("used", ["state.storages[{}].size_bytes", "class_cost(state, {})"])
 def test_index_that_does_not_exist_is_an_error_that_names_the_function(
-    tmp_path: Path, index: str
+    tmp_path: Path, index: str, used: str
 ) -> None:
-    """Compiled code does not count from the end."""
+    """Compiled code does not count from the end, neither the user's own nor a term's."""
     path = tmp_path / "mine.py"
-    path.write_text(f"def wrong(state, s):\n    return state.storages[{index}].size_bytes\n")
-    with pytest.raises(HeuristicError, match=r"mine\.py:[12]"):
+    path.write_text(
+        "from rematsim.heuristics.terms import class_cost\n"
+        f"def wrong(state, s):\n    return {used.format(index)}\n"
+    )
+    with pytest.raises(HeuristicError, match=r"mine\.py:[23]"):
         simulate(TRACE, f"{path}:wrong", BUDGET)
 
 
