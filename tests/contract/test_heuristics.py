@@ -217,7 +217,7 @@ def test_exponent_is_used() -> None:
     [
         ("h_drt", "unknown heuristic 'h_drt' (did you mean h_DTR?)"),
         ("h_next_use(power=2)", "h_next_use: parameter 'power': it has exponent"),
-        ("h_next_use(exponent=two)", "h_next_use: parameter (two): it is a number"),
+        ("h_next_use(exponent=two)", "h_next_use: parameter (two): it is a finite number"),
         ("h_next_use(2)", "h_next_use(2): write parameters as name=value"),
         ("h_LRU(exponent=2)", "h_LRU: it has no parameters (exponent)"),
         ("sample()", "sample(...): it takes a heuristic"),
@@ -225,7 +225,7 @@ def test_exponent_is_used() -> None:
         ("sample(h_nothing)", "unknown heuristic 'h_nothing'"),
         ("ignore_small(h_LRU,0)", "ignore_small: fraction (0): it is above 0 and at most 1"),
         ("ignore_small(h_LRU,2)", "ignore_small: fraction (2): it is above 0 and at most 1"),
-        ("ignore_small(h_LRU,much)", "ignore_small: parameter (much): it is a number"),
+        ("ignore_small(h_LRU,much)", "ignore_small: parameter (much): it is a finite number"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(text: str, message: str) -> None:
