@@ -39,6 +39,15 @@ NUMBERS = (
     "metadata_accesses",
 )
 
+# Columns of text, where a file has them.
+TEXTS = ("trace", "method", "status", "trace_digest", "deallocation", "mutation", "memory", "times")
+
+# Bytes, counts and nanoseconds have 64 bits, so that no ratio of them lies outside these either.
+LEAST, MOST = 2.0**-64, 2.0**64
+
+# Letters of a value, and of another library's words, that a message shows.
+LONGEST_VALUE, LONGEST_REASON = 60, 120
+
 ESTIMATED = " (times estimated)"
 SUFFIXES = (".csv", ".sqlite", ".run")
 
@@ -123,6 +132,10 @@ def check_table(
     if table.empty:
         raise InputError(f"{where}: no rows: there is nothing to show")
     table = table.reset_index(drop=True)
+    for column in TEXTS:
+        if column in table:
+            is_binary = table[column].map(lambda value: isinstance(value, bytes)).astype(bool)
+            _refuse(table, column, is_binary, "is binary, not text", where)
     for column in ("trace", "method", "status"):
         _refuse(table, column, table[column].isna(), "is empty", where)
         table[column] = table[column].astype(str)
@@ -207,8 +220,10 @@ def _read_sqlite(path: Path) -> pd.DataFrame:
             cursor = database.execute("SELECT * FROM runs ORDER BY rowid")
             columns = [column[0] for column in cursor.description]
             return pd.DataFrame(cursor.fetchall(), columns=columns)
-    except sqlite3.Error as error:
-        raise InputError(f"{path}: not the file of a sweep ({error})") from None
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # It quotes what is in the file.
+        reason = ascii(str(error))[1:-1][:LONGEST_REASON]
+        raise InputError(f"{path}: not the file of a sweep ({reason})") from None
 
 
 def _read_run(path: Path) -> pd.DataFrame:
@@ -222,6 +237,9 @@ def _numbers(table: pd.DataFrame, column: str, where: str) -> pd.Series[float]:
     filled = table[column].notna() & table[column].ne("")
     _refuse(table, column, numbers.isna() & filled, "is not a number", where)
     _refuse(table, column, numbers.isin([np.inf, -np.inf]), "is not finite", where)
+    sizes = numbers.abs()
+    unlike = sizes.gt(MOST) | (sizes.gt(0) & sizes.lt(LEAST))
+    _refuse(table, column, unlike, "is no number of a run: 0, or between 2**-64 and 2**64", where)
     return numbers
 
 
@@ -245,7 +263,9 @@ def _refuse(
     place = f"{where}:{row + 2}" if where.endswith(".csv") else f"{where}, row {row + 1}"
     value = table[column].iloc[row]
     value = value.item() if isinstance(value, np.generic) else value
-    raise InputError(f"{place}: {column} ({value!r}) {rule}")
+    shown = repr(value)
+    shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}..."
+    raise InputError(f"{place}: {column} ({shown}) {rule}")
 
 
 def _distinct_traces(table: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,15 @@ VERSION = 1
 BUSY_SECONDS = 30.0
 BUSY_PAUSE = 0.01
 
+# What SQLite says of a file that is ours by its header and does not hold what we put there.
+DAMAGE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_CONSTRAINT,
+)
+
 INTEGER_COLUMNS = frozenset(
     [
         *("budget_bytes", "unlimited_peak_bytes", "seed", "model_ns", "remat_ns", "stall_ns"),
@@ -210,8 +219,11 @@ class Store:
             return
         if self._pragma("application_id") != APPLICATION_ID:
             raise InputError(f"{self.path}: not a table of rematsim sweeps; left as it is")
-        columns = [row[1] for row in self._connection.execute("PRAGMA table_info(runs)")]
-        if self._pragma("user_version") != VERSION or columns[3:] != list(COLUMNS):
+        is_ours = self._pragma("user_version") == VERSION
+        columns = self._columns("runs")
+        if is_ours and not (columns and self._columns("cells")):
+            raise _damaged(self.path)
+        if not is_ours or columns[3:] != list(COLUMNS):
             raise InputError(
                 f"{self.path}: a table of another version of rematsim (file version "
                 f"{self._pragma('user_version')}, here {VERSION}); left as it is, write to another"
@@ -228,6 +240,10 @@ class Store:
         )
         self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         self._connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _columns(self, table: str) -> list[str]:
+        """Name the columns of a table; none if it is not there."""
+        return [row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")]
 
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -250,6 +266,8 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise _explained(self.path, error) from error
+        except UnicodeDecodeError as error:  # names in the file that are no UTF-8
+            raise _damaged(self.path) from error
 
 
 def _storable(value: object) -> object:
@@ -264,13 +282,27 @@ def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Say whether an error in a statement of ours, which is right, means that the file is wrong.
+
+    Python's own complaint about text that is no UTF-8 has no code.
+    """
+    code = _code(error)
+    return code in DAMAGE or (not code and isinstance(error, sqlite3.OperationalError))
+
+
+def _damaged(path: Path | None) -> InputError:
+    # SQLite may have written to the header before it met the damage: no "left as it is" here.
+    return InputError(f"{path}: a damaged table of rematsim sweeps; write to a new file")
+
+
 def _explained(path: Path | None, error: sqlite3.Error) -> InputError | OutputError:
     """Say what an SQLite error means for the user's file."""
     code = _code(error)
     if code == sqlite3.SQLITE_NOTADB:
         return InputError(f"{path}: not an SQLite file; left as it is")
-    if code == sqlite3.SQLITE_CORRUPT:
-        return InputError(f"{path}: a damaged SQLite file; left as it is, write to a new file")
+    if _is_damage(error):
+        return _damaged(path)
     reasons = {
         sqlite3.SQLITE_BUSY: f"another program has kept it locked for {BUSY_SECONDS:g} s",
         sqlite3.SQLITE_FULL: "the disk is full; the rows written before are kept",

@@ -76,6 +76,18 @@ def test_traces_that_share_a_name_are_told_apart_by_digest(rows):
         ("budget_bytes", -1, "table, row 2: budget_bytes (-1.0) is negative"),
         ("unlimited_peak_bytes", 0, "table, row 2: unlimited_peak_bytes (0.0) is not positive"),
         ("trace", None, "table, row 2: trace (None) is empty"),
+        ("trace", b"\0\xff", r"table, row 2: trace (b'\x00\xff') is binary, not text"),
+        (
+            "slowdown",
+            1e308,
+            "table, row 2: slowdown (1e+308) is no number of a run: 0, or between 2**-64 and 2**64",
+        ),
+        (
+            "unlimited_peak_bytes",
+            1e-300,
+            "table, row 2: unlimited_peak_bytes (1e-300) is no number of a run: "
+            "0, or between 2**-64 and 2**64",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_row(table, column, value, message):
@@ -84,6 +96,36 @@ def test_a_wrong_value_is_named_with_its_row(table, column, value, message):
     with pytest.raises(InputError) as caught:
         check_table(table)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("column", ["method", "deallocation", "trace_digest", "times"])
+def test_a_blob_in_a_column_of_text_is_refused(table, tmp_path, column):
+    """SQLite keeps whatever is written to a column; a name is text."""
+    path = write_sqlite(tmp_path / "a.sqlite", table.assign(times="measured", trace_digest="d"))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"UPDATE runs SET {column} = x'00ff' WHERE rowid = 3")
+        database.commit()
+    with pytest.raises(InputError, match=rf"a\.sqlite, row 3: {column} \(b.*\) is binary"):
+        read_table(path)
+
+
+def test_text_that_is_no_utf8_is_refused_in_one_line(table, tmp_path):
+    """A damaged file may hold any bytes where text should be."""
+    path = write_sqlite(tmp_path / "a.sqlite", table)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE runs SET method = CAST(x'0aff' AS TEXT)")
+        database.commit()
+    with pytest.raises(InputError, match=r"a\.sqlite: not the file of a sweep") as caught:
+        read_table(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_value_is_quoted_in_moderate_length(table):
+    """A message stays one line that can be read."""
+    table.loc[1, "status"] = "x" * 5_000
+    with pytest.raises(InputError) as caught:
+        check_table(table)
+    assert len(str(caught.value)) < 250
 
 
 def test_an_unknown_status_is_named_with_its_line_in_a_csv(table, tmp_path):

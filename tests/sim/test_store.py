@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rematsim import store as store_module
+from rematsim.analysis.tables import read_table
 from rematsim.errors import InputError, OutputError
 from rematsim.result import COLUMNS
 from rematsim.store import INTEGER_COLUMNS, REAL_COLUMNS, CellKey, Row, Store
@@ -171,6 +172,61 @@ def test_a_truncated_table_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:20_000])
     with pytest.raises(InputError, match="damaged"):
         Store(path)
+
+
+DAMAGE = {
+    "no table of cells": "DROP TABLE cells",
+    "no table of runs": "DROP TABLE runs",
+    "text that is no UTF-8": "UPDATE runs SET identity = CAST(x'ff' AS TEXT), content = identity",
+    "no column of cells": "ALTER TABLE cells RENAME COLUMN identity TO other",
+}
+
+
+def use(path: Path) -> None:
+    """Do everything that a sweep does with a table."""
+    with Store(path) as store:
+        store.plan(KEYS)
+        store.rename({"d": "new"})
+        store.add(KEYS[0], row("t0"))
+        store.rows(KEYS)
+
+
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE)
+def test_a_table_damaged_in_whatever_way_is_refused_alike(tmp_path: Path, statement: str) -> None:
+    """SQLite has many words for it; what the user can do is the same."""
+    path = tmp_path / "t.sqlite"
+    use(path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(statement)
+        database.commit()
+    with pytest.raises(InputError) as caught:
+        use(path)
+    assert str(caught.value) == f"{path}: a damaged table of rematsim sweeps; write to a new file"
+
+
+@pytest.mark.parametrize("filling", [b"\0", b"\xa7"])
+def test_a_spoiled_page_is_damage_and_no_promise_is_made(tmp_path: Path, filling: bytes) -> None:
+    """SQLite writes to the header before it reads that page."""
+    path = tmp_path / "t.sqlite"
+    with Store(path) as store:
+        store.plan([CellKey(str(i), "") for i in range(2000)])
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + filling * (len(content) - 4096))
+    with pytest.raises(InputError) as caught:
+        use(path)
+    assert str(caught.value) == f"{path}: a damaged table of rematsim sweeps; write to a new file"
+
+
+@pytest.mark.parametrize("name", [b"CREATE TABLE cells", b"evict_sha"])
+def test_a_name_in_a_table_that_is_no_utf8_is_damage(tmp_path: Path, name: bytes) -> None:
+    """Python cannot even read SQLite's message, or the name of the column."""
+    path = tmp_path / "t.sqlite"
+    use(path)
+    path.write_bytes(path.read_bytes().replace(name, name[:-1] + b"\xee"))
+    with pytest.raises(InputError, match="a damaged table of rematsim sweeps; write to a new"):
+        use(path)
+    with pytest.raises(InputError, match="not the file of a sweep"):
+        read_table(path)
 
 
 def test_an_empty_file_is_a_new_table(tmp_path: Path) -> None:
