@@ -11,6 +11,9 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -71,7 +74,7 @@ class Archive:
     Raises
     ------
     TraceError
-        It is damaged, holds no log, or a path in it leaves it.
+        It is damaged, holds no log, or a path in it leaves it or occurs twice.
     """
 
     def __init__(self, data: bytes, source: str) -> None:
@@ -80,20 +83,33 @@ class Archive:
         self._unpacked_bytes = 0
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-            self._entries = {entry.filename: entry for entry in self._zip.infolist()}
+            entries = self._zip.infolist()
         except _FAILURES as error:
             self._fail(f"the zip is damaged ({reason(error)})")
-        for entry in self._entries.values():
+        self._entries: dict[str, zipfile.ZipInfo] = {}
+        for entry in entries:
             self._check_path(entry.orig_filename)
+            if entry.filename in self._entries and not entry.is_dir():
+                self._fail(f"two files in the zip have the path {show(entry.filename)}")
+            self._entries[entry.filename] = entry
         manifest = self._find_manifest()
         self.members = self._listed(manifest) if manifest else self._found()
 
     def find(self, wanted: str) -> Member:
-        """Find a log by the manifest's name, by its path, or by its stem."""
+        """Find a log by its name, by its path, or by its stem if no other log has that one."""
         for kind in range(3):
-            for member in self.members:
-                if wanted == (member.name, member.path, stem(member.path))[kind]:
-                    return member
+            found = {
+                member.path: member
+                for member in reversed(self.members)
+                if wanted == (member.name, member.path, stem(member.path))[kind]
+            }
+            if len(found) > 1:
+                paths = [place(path) for path in reversed(found)]
+                shown = ", ".join(paths[:10]) + ", ..." * (len(paths) > 10)
+                hint = "take one by its path"
+                raise TraceError(f"{show(wanted)} is ambiguous: {shown}; {hint}", self._where)
+            for member in found.values():
+                return member
         raise TraceError(f"no log {show(wanted)} in it; {self.choices()}", self._where)
 
     def choices(self) -> str:
@@ -136,7 +152,8 @@ class Archive:
         paths = [path for path in self._entries if _is_log(path)]
         if not paths:
             self._fail(f"no log in the zip: none of its files ends in {' or '.join(LOG_SUFFIXES)}")
-        return [Member(stem(path), path) for path in paths]
+        names = _apart(_apart([stem(path) for path in paths], map(_bare, paths)), paths)
+        return [Member(name, path) for name, path in zip(names, paths, strict=True)]
 
     def _find_manifest(self) -> str | None:
         """Find the manifest nearest the top."""
@@ -166,6 +183,20 @@ class Archive:
     def _fail(self, message: str) -> NoReturn:
         """Reject the zip."""
         raise TraceError(message, self._where)
+
+
+def _apart(names: list[str], longer: Iterable[str]) -> list[str]:
+    """Replace the names that occur more than once by their longer forms."""
+    counts = Counter(names)
+    pairs = zip(names, longer, strict=True)
+    return [name if counts[name] == 1 else long for name, long in pairs]
+
+
+def _bare(path: str) -> str:
+    """Leave out the suffix of a path, and that of packing."""
+    for suffix in PACKED_SUFFIXES:
+        path = path.removesuffix(suffix)
+    return str(PurePosixPath(path).with_suffix(""))
 
 
 def _is_log(path: str) -> bool:
