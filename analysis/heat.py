@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ..errors import InputError
-from .labels import NOTE_SIZE, TICK_SIZE, text_width, wrap
+from .labels import NOTE_SIZE, TICK_SIZE, text_width, wrap, wrap_all
 from .layout import GAP, NOTE_COLOR, NOTE_LINE, OUTER, add_axes, write
 from .summaries import line_order, lowest_budgets, lowest_text, trace_order
 
@@ -39,8 +39,8 @@ def lowest_budget_figure(table: pd.DataFrame) -> Figure:
     if lowest.empty:
         raise InputError("table: no run with a budget")
     traces, lines = trace_order(lowest["trace"]), line_order(lowest["line"])
-    names = [wrap(trace, WIDEST_NAME, TICK_SIZE, lines=2) for trace in traces]
-    heads = [wrap(line, CELL_WIDTH - GAP, TICK_SIZE, lines=4) for line in lines]
+    names = wrap_all(traces, WIDEST_NAME, TICK_SIZE, lines=2)
+    heads = wrap_all(lines, CELL_WIDTH - GAP, TICK_SIZE, lines=4)
     left = (
         OUTER + GAP + max(text_width(row, TICK_SIZE) for name in names for row in name.split("\n"))
     )

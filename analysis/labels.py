@@ -6,9 +6,12 @@ Widths are measured from the font itself, before anything is drawn.
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import accumulate, takewhile
 
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
@@ -18,18 +21,64 @@ TITLE_SIZE, NOTE_SIZE, LABEL_SIZE, TICK_SIZE, LEGEND_SIZE = 8.0, 6.5, 8.0, 7.0, 
 
 TITLE_LINES = 3
 
+# No label has room for more; the rest of a text is cut before anything is measured.
+MOST_LETTERS = 1000
+
 # A screen rounds the width of each letter to whole pixels, mostly up.
 HINTING = 1.08
 
 
 def wrap(text: str, width: float, size: float, lines: int = TITLE_LINES) -> str:
     """Break a name into lines at most `width` inches wide; leave out its middle where too many."""
+    text = shorten(text, MOST_LETTERS)
     pieces = _broken(text, width, size)
-    kept = len(text)
-    while len(pieces) > lines:
-        kept -= 1
-        pieces = _broken(shorten(text, kept), width, size)
-    return "\n".join(pieces)
+    if len(pieces) <= lines:
+        return "\n".join(pieces)
+    fits, leaves = 1, len(text)
+    while leaves - fits > 1:
+        middle = (fits + leaves) // 2
+        if len(_broken(shorten(text, middle), width, size)) <= lines:
+            fits = middle
+        else:
+            leaves = middle
+    return "\n".join(_broken(shorten(text, fits), width, size))
+
+
+def told_apart(names: Iterable[str], cut: Callable[[str], str]) -> list[str]:
+    """Shorten names so that different ones stay different.
+
+    Names that `cut` makes equal lose what they have in common at their begin; those that are
+    equal even then get a number.
+
+    Examples
+    --------
+    >>> told_apart(["resnet-a-large", "resnet-b-large", "gpt"], lambda name: shorten(name, 11))
+    ['…a-large', '…b-large', 'gpt']
+    """
+    texts = {name: cut(name) for name in names}
+    groups = defaultdict(list)
+    for name, text in texts.items():
+        groups[text].append(name)
+    for group in groups.values():
+        common = len(os.path.commonprefix(group))
+        if len(group) > 1:
+            texts |= {name: cut("…" + name[common:]) for name in group}
+    taken: set[str] = set()
+    number = 1
+    for name, text in texts.items():
+        while text in taken:
+            number += 1
+            text = cut(f"({number}) {name}")
+        texts[name] = text
+        taken.add(text)
+    return [texts[name] for name in names]
+
+
+def wrap_all(
+    names: Sequence[str], width: float, size: float, lines: int = TITLE_LINES
+) -> list[str]:
+    """Break names into lines as `wrap` does; different ones stay different."""
+    return told_apart(names, lambda name: wrap(name, width, size, lines))
 
 
 def shorten(text: str, letters: int) -> str:
@@ -80,9 +129,8 @@ def _broken(text: str, width: float, size: float) -> list[str]:
     """Break a text into lines that fit, after a separator where there is one."""
     lines = []
     while text:
-        fits = len(text)
-        while fits > 1 and text_width(text[:fits], size) > width:
-            fits -= 1
+        ends = accumulate(_letter_width(letter) * size for letter in text)
+        fits = max(sum(1 for _ in takewhile(lambda end: end <= width, ends)), 1)
         if fits < len(text):
             separators = [match.end() for match in re.finditer(r"[-_/.,: ]", text[:fits])]
             fits = separators[-1] if separators and separators[-1] > fits // 3 else fits

@@ -24,7 +24,7 @@ from .labels import (
     TITLE_SIZE,
     literal,
     text_width,
-    wrap,
+    wrap_all,
 )
 
 # Inches.
@@ -81,9 +81,7 @@ class Sheet:
         columns = self.columns or column_count(len(self.titles))
         width = WIDTHS.get(columns, FULL_WIDTH)
         panel_width = (width - LEFT - RIGHT - BETWEEN * (columns - 1)) / columns
-        rows = [
-            self._row(start, columns, panel_width) for start in range(0, len(self.titles), columns)
-        ]
+        rows = self._rows(columns, panel_width, width)
         plot_height = PLOT_HEIGHTS.get(columns, 1.5)
         figure = Figure(figsize=(width, 1.0))
         legends = [legend_that_fits(figure, entries) for entries in self.legends if entries]
@@ -103,15 +101,20 @@ class Sheet:
             top -= row.head + body
         return figure, panels
 
-    def _row(self, start: int, columns: int, panel_width: float) -> _Row:
-        """Say what stands over one row of panels."""
-        titles = self.titles[start : start + columns]
-        return _Row(
-            names=[wrap(name, panel_width + BETWEEN / 2, TITLE_SIZE) for name, _ in titles],
-            notes=[note for _, note in titles],
-            heading=self.headings[start // columns] if self.headings else "",
-            panel_width=panel_width,
-        )
+    def _rows(self, columns: int, panel_width: float, width: float) -> list[_Row]:
+        """Say what stands over each row of panels."""
+        names = wrap_all([name for name, _ in self.titles], panel_width + BETWEEN / 2, TITLE_SIZE)
+        notes = [note for _, note in self.titles]
+        headings = wrap_all(self.headings, width - LEFT - OUTER, TITLE_SIZE, lines=1)
+        return [
+            _Row(
+                names=names[start : start + columns],
+                notes=notes[start : start + columns],
+                heading=headings[start // columns] if headings else "",
+                panel_width=panel_width,
+            )
+            for start in range(0, len(names), columns)
+        ]
 
     def _rail_height(self) -> float:
         """Height of the rail over each panel, with the gap under it."""
@@ -156,9 +159,7 @@ class _Row:
     def write(self, figure: Figure, top: float) -> None:
         """Write it, down from a height; titles stand at the bottom of their room."""
         if self.heading:
-            room = figure.get_figwidth() - LEFT - OUTER
-            heading = wrap(self.heading, room, TITLE_SIZE, lines=1)
-            write(figure, (LEFT, top - GAP), heading, ha="left", va="top", weight="bold")
+            write(figure, (LEFT, top - GAP), self.heading, ha="left", va="top", weight="bold")
         foot = top - self.head + GAP / 2
         for place, (name, note) in enumerate(zip(self.names, self.notes, strict=True)):
             x = LEFT + place * (self.panel_width + BETWEEN) + self.panel_width / 2

@@ -6,7 +6,7 @@ where a budget fails, and the failure stands on the rail at its budget, a row pe
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from .labels import NOTE_SIZE, bytes_text, literal, shorten
+from .labels import NOTE_SIZE, bytes_text, literal, shorten, told_apart
 from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
 from .scales import LEAST_RATIO, LOG_FROM, BudgetScale, log_axis, plain_axis
 from .style import STATUS_MARKS, LineStyle, line_styles
@@ -198,16 +198,10 @@ def _mark_options(status: str, color: str, *, is_partial: bool = False) -> dict[
 
 def _line_entries(styles: Mapping[str, LineStyle]) -> list[Artist]:
     """Legend entries of the lines."""
-    labels = {name: shorten(name, LABEL_LETTERS) for name in styles}
-    taken = Counter(labels.values())
+    labels = told_apart(styles, lambda name: shorten(name, LABEL_LETTERS))
     return [
-        Line2D(
-            [],
-            [],
-            label=literal(name if taken[label] > 1 else label),
-            **styles[name].line_options(),
-        )
-        for name, label in labels.items()
+        Line2D([], [], label=literal(label), **style.line_options())
+        for label, style in zip(labels, styles.values(), strict=True)
     ]
 
 

@@ -41,7 +41,9 @@ KNOWN_LINES = (
 def natural_key(name: str) -> list[tuple[int, str]]:
     """Sort key by which resnet9 comes before resnet32, whatever the case of letters."""
     pieces = re.split(r"(\d+)", name.lower())
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]
+    numbers = [piece.lstrip("0") for piece in pieces]  # no int(): it refuses thousands of digits
+    pairs = zip(pieces, numbers, strict=True)
+    return [(len(number), number) if piece.isdecimal() else (-1, piece) for piece, number in pairs]
 
 
 def line_order(names: Iterable[str]) -> list[str]:

@@ -157,6 +157,29 @@ def test_two_long_names_keep_two_entries_in_the_legend(rows):
     assert len(set(legend_texts(figure)[:2])) == 2
 
 
+@pytest.mark.parametrize("draw", [overhead_figure, lowest_budget_figure])
+def test_names_of_any_length_are_cut_before_they_are_laid_out(rows, labels_are_apart, draw):
+    """A name of 100,000 letters is drawn as quickly as a short one, and stays its own."""
+    traces = ["t" * 100_000, "t" * 99_999 + "u", "t" * 50_000 + "u" + "t" * 49_999, "7" * 9_000]
+    methods = ["m" * 1_500 + letter for letter in "ab"]
+    figure = draw(many(rows, traces, methods))
+    texts = {text.get_text() for text in figure.texts}
+    assert len([text for text in texts if text.count("t") > 9 and "…" in text]) == 3
+    if draw is lowest_budget_figure:
+        assert len([text for text in texts if text.count("m") > 9]) == 2
+    if draw is overhead_figure:
+        assert len(set(legend_texts(figure)[:2])) == 2
+    labels_are_apart(figure)
+
+
+def test_names_that_differ_in_the_middle_have_different_titles(rows, labels_are_apart):
+    """Cutting a title must not make two panels look like the same trace."""
+    traces = ["a" * 300 + middle + "b" * 300 for middle in "xyz"]
+    texts = [text.get_text() for text in overhead_figure(many(rows, traces, ["h_LRU"])).texts]
+    for middle in "xyz":
+        assert any(f"…{middle}b" in text for text in texts)
+
+
 def test_policies_are_compared_under_one_method(rows, panels_of, labels_are_apart):
     table = pd.concat(
         [

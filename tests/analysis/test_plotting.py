@@ -67,3 +67,13 @@ def test_what_cannot_be_drawn_is_refused(source, tmp_path):
         plot(source, colour="red")
     with pytest.raises(UnknownNameError, match="unknown kind of figure"):
         plot(source, out=tmp_path / "x.jpeg")
+
+
+@pytest.mark.parametrize("slowdown", [1e19, 1e-19])
+def test_the_largest_and_least_numbers_that_are_read_can_be_drawn(table, tmp_path, slowdown):
+    """What `check_table` lets through has axes."""
+    table.loc[1, "slowdown"] = slowdown
+    table = table.astype({"budget_bytes": float, "unlimited_peak_bytes": float})
+    table.loc[3, ["budget_bytes", "unlimited_peak_bytes"]] = [1e19, 1e-19]
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    assert names(plot(tmp_path / "runs.csv")) == ["runs-overhead.png", "runs-lowest.png"]
