@@ -7,7 +7,6 @@ are built this way.
 from __future__ import annotations
 
 import functools
-import gc
 import importlib
 import operator
 import sys
@@ -36,6 +35,7 @@ from numba.extending import (
 )
 from numba.np.numpy_support import from_dtype
 
+from .garbage import collection_paused
 from .jit import Bundle, Kernel, inlined
 
 _WORD = ir.IntType(64)
@@ -72,7 +72,7 @@ def compile_entry(
             register_jitable(forceinline=True)(inner)
             _registered.add(inner)
     arguments = (bundle_type(bundle, checks_bounds) for bundle in bundles)  # type: ignore[arg-type]
-    with _no_garbage_collection():
+    with collection_paused():
         compiled = numba.njit(types.int64(*arguments, types.int64), **_FLAGS)(function)
     made = compiled.overloads[compiled.signatures[0]]
     _kept.append(made)
@@ -129,18 +129,6 @@ def _optimizing(level: int) -> Iterator[None]:
         yield
     finally:
         numba.config.OPT = before
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Compile without looking for garbage: there is little, and much to look through."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class BundleType(types.Type):  # type: ignore[misc]

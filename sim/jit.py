@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_ledger", "audit_scores", "conformance", "errors", "files", "grid"),
+    *("audit", "audit_ledger", "audit_scores", "conformance", "errors", "files", "garbage", "grid"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }
 # What changes the machine code that numba makes.

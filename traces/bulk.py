@@ -7,10 +7,8 @@ over one by one, which is slower and names the culprit.
 
 from __future__ import annotations
 
-import gc
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple, cast
 
@@ -77,18 +75,6 @@ def accept(tables: Tables, events: Events) -> bool:
             tables.names.popitem()
         return False
     return True
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the collection of cycles: columns hold none, and looking for them costs a tenth."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _RefusedError(Exception):

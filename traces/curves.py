@@ -119,3 +119,11 @@ def choose_device(sizes: dict[str, int], device: str | None, where: str) -> str:
     if device not in sizes:
         raise TraceError(f"no memory events of {device}; there are of {', '.join(sizes)}", where)
     return device
+
+
+def no_trace(what: str, where: str) -> TraceError:
+    """Say that a curve was given where a trace is wanted."""
+    hint = "use compare-memory to hold a replay against it"
+    return TraceError(
+        f"{what}: it names no operators, so no trace can be made of it; {hint}", where
+    )

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import InputError, UnknownNameError
+from ..garbage import collection_paused
 from ..opcodes import CALL, PHASE_BACKWARD, PHASE_FORWARD, RELEASE
 from .builder import TraceBuilder
-from .bulk import Events, collection_paused
+from .bulk import Events
 from .random_dag import random_dag
 from .steps import Step, repeat
 from .trace import MAX_VALUE, Trace

@@ -64,8 +64,8 @@ def read(request: Request) -> Imported:
     TraceError
         It is cut off or none, or has no operators of PyTorch in it.
     """
+    from ...garbage import collection_paused
     from ..builder import TraceBuilder
-    from ..bulk import collection_paused
     from .et_operators import operators_of
     from .et_storages import date_releases, follow
     from .et_traces import to_trace

@@ -11,9 +11,9 @@ from itertools import chain
 from typing import NoReturn
 
 from ...errors import TraceError
+from ...garbage import collection_paused
 from ...opcodes import PHASES
 from ..builder import TraceBuilder
-from ..bulk import collection_paused
 from ..trace import Trace
 from ..wording import place, show
 from .dtr_columns import complete, events_of

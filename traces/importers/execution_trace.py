@@ -49,7 +49,7 @@ def read(request: Request) -> Imported:
     TraceError
         It is cut off or is none, or the companion is of another run.
     """
-    from ..bulk import collection_paused
+    from ...garbage import collection_paused
     from . import et_nodes
     from .et_operators import operators_of
     from .et_storages import follow

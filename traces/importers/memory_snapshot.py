@@ -67,11 +67,9 @@ def read(request: Request) -> NoReturn:
     TraceError
         Always.
     """
-    hint = "use compare-memory to hold a replay against it"
-    raise TraceError(
-        f"a CUDA memory snapshot: it names no operators, so no trace can be made of it; {hint}",
-        request.where,
-    )
+    from ..curves import no_trace
+
+    raise no_trace("a CUDA memory snapshot", request.where)
 
 
 def read_curve(content: Content, device: str | None) -> Curve:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from ..bulk import collection_paused
+from ...garbage import collection_paused
 from .reader import Content, Imported, Reader, Request
 
 # Modules, in the order in which they are asked. What none of them recognizes is taken for a DTR
