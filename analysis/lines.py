@@ -213,8 +213,9 @@ def _mark_entries(points: pd.DataFrame) -> list[Artist]:
         for status, (_, meaning) in STATUS_MARKS.items()
         if failures["failure"].eq(status).any()
     ]
-    if failures["status"].eq("ok").any():
-        small = _mark_options(str(failures["failure"].iloc[0]), "black", is_partial=True)
+    partial = failures[failures["status"].eq("ok")]
+    if len(partial):
+        small = _mark_options(str(partial["failure"].iloc[0]), "black", is_partial=True)
         entries.append(Line2D([], [], label="small: fewer than half of the seeds", **small))
     if points["high"].gt(points["low"]).any():
         bar = Line2D([], [], color="black", marker="|", markersize=7, lw=0, mew=0.8)

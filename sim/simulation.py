@@ -30,14 +30,7 @@ from .traces.trace import Trace
 from .workload import Workload, workload
 
 UPKEEP = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES
-TELLING = (
-    "No implementation",
-    "Untyped global",
-    "Cannot determine",
-    "Unknown attribute",
-    "Unsupported",
-    "Invalid use",
-)
+FAILED = "Failed in nopython mode"
 DEFAULT_HEURISTIC = "h_DTR_eq"
 MAX_SEED = 2**32 - 1
 
@@ -211,8 +204,12 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
 def _reason(error: Exception) -> str:
     """Give the telling line of a compiler's long message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(TELLING)]
-    return (telling or lines or [type(error).__name__])[0]
+    if not lines:
+        return type(error).__name__
+    # The cause stands behind the innermost of these; each call on the way there repeats them.
+    heads = [place for place, line in enumerate(lines[:-2]) if FAILED in line]
+    reason, detail = (lines[heads[-1] + 1 :][:2]) if heads else (lines[0], "")
+    return f"{reason} {detail.lstrip('> ')}" if reason.endswith(":") else reason
 
 
 @functools.cache

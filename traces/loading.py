@@ -136,11 +136,13 @@ class _File:
 
     def __init__(self, path: str, cache: bool) -> None:
         given, _, self.wanted = path.partition(SEPARATOR)
+        where = place(given)
         if given.startswith(BUNDLED):
             given = str(bundled_path(given))
+            where = place(os.path.basename(given))  # noqa: PTH119 (a text, as where is)
         is_input = given == STANDARD_INPUT
         self._cached = cache and not is_input
-        self.content = _read_input() if is_input else Content.of_file(given, place(given))
+        self.content = _read_input() if is_input else Content.of_file(given, where)
         self.content.name = "stdin" if is_input else stem(given)
         self.source = self.content.where
         head = self.content.packed_head()
