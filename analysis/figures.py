@@ -16,7 +16,7 @@ from .labels import shorten
 from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
 from .output import save_figure as save_figure
 from .summaries import curves, line_order, trace_order
-from .tables import check_table, require_columns
+from .tables import OPTIONS, check_table, require_alike, require_columns
 from .theory import operations_figure as operations_figure
 from .theory import residency as residency
 from .theory import residency_figure as residency_figure
@@ -94,6 +94,11 @@ def deallocation_figure(table: pd.DataFrame, method: str | None = None) -> Figur
     Returns
     -------
     Figure
+
+    Raises
+    ------
+    InputError
+        If the runs differ in another option too, which the lines would mix.
     """
     require_columns(table, ["deallocation"])
     table = check_table(table)
@@ -105,6 +110,7 @@ def deallocation_figure(table: pd.DataFrame, method: str | None = None) -> Figur
     chosen = table[table["method"].eq(method)]
     if chosen.empty:
         raise InputError(f"table: no run with method {method!r}")
+    require_alike(chosen, OPTIONS[1:], "deallocation")
     points = curves(chosen.assign(line=chosen["deallocation"].astype(str)))
     return _by_trace(points, SLOWDOWN, f"{X_LABEL} ({shorten(method, 32)})")
 
@@ -121,6 +127,11 @@ def ablation_figure(table: pd.DataFrame) -> Figure:
     Returns
     -------
     Figure
+
+    Raises
+    ------
+    InputError
+        If the runs differ in an option, which the lines would mix.
     """
     table = check_table(table)
     methods = set(table["method"])
@@ -132,6 +143,7 @@ def ablation_figure(table: pd.DataFrame) -> Figure:
             name = f"h_abl_{cost}{suffix}"
             places[name if name in methods else ABLATION_SYNONYMS.get(name, name)] = (cost, line)
     table = table[table["method"].isin(places)]
+    require_alike(table, OPTIONS, "ablation")
     table = table.assign(
         cost=table["method"].map(lambda name: places[name][0]),
         line=table["method"].map(lambda name: places[name][1]),

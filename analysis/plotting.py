@@ -16,7 +16,7 @@ from ..errors import InputError, UnknownNameError
 from . import figures
 from .output import check_suffix, save_figure
 from .summaries import trace_order
-from .tables import read_run, read_table, select
+from .tables import OPTIONS, differs, read_run, read_table, select
 
 TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "overhead": figures.overhead_figure,
@@ -91,9 +91,11 @@ def plot(
 def drawable_kinds(table: pd.DataFrame) -> list[str]:
     """List the kinds of figures that a table of runs has the data for, the main one first."""
     kinds = ["overhead", "lowest"]
-    if _is_ablation(table).any():
+    others = [name for name in OPTIONS if differs(table, name)]  # lines of these kinds mix them
+    if _is_ablation(table).any() and not others:
         kinds.append("ablation")
-    if "deallocation" in table and table.groupby("method")["deallocation"].nunique().gt(1).any():
+    has_policies = "deallocation" in table and not set(others) - {"deallocation"}
+    if has_policies and table.groupby("method")["deallocation"].nunique().gt(1).any():
         kinds.append("deallocation")
     if "metadata_accesses" in table and table["metadata_accesses"].notna().any():
         kinds.append("accesses")

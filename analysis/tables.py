@@ -171,6 +171,22 @@ def require_columns(table: pd.DataFrame, columns: Collection[str], where: str = 
             raise InputError(f"{where}: no column {column!r} (columns: {found}{more})")
 
 
+def differs(table: pd.DataFrame, column: str) -> bool:
+    """Whether the runs of a table differ in a column, if it has that."""
+    return column in table and table[column].nunique(dropna=False) > 1
+
+
+def require_alike(table: pd.DataFrame, columns: Collection[str], figure: str) -> None:
+    """Raise an InputError if the runs differ in a column that the lines of a figure do not tell."""
+    for column in columns:
+        if differs(table, column):
+            values = ", ".join(map(str, table[column].drop_duplicates().iloc[:4]))
+            raise InputError(
+                f"table: runs of different {column} ({values}): the {figure} figure shows those of "
+                f"one; choose one, or leave the others out of the table"
+            )
+
+
 def select(table: pd.DataFrame, filters: Mapping[str, Any], where: str = "table") -> pd.DataFrame:
     """Keep the rows whose columns hold one of the values asked for.
 

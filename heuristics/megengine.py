@@ -31,15 +31,16 @@ def megengine(
     time_power: float = 1.0,
     remat_penalty: float = 1.5,
 ) -> Callable[[State, int], float]:
-    """(c + ẽ* + 0.001)^p_c rho^(rematerializations) / (((m + free) / 2 MiB)^p_m (s + 0.001)^p_t).
+    """(c + ẽ* + 0.001)^p_c rho^(rematerializations) / (((m + free) / 1 MiB)^p_m (s + 0.001)^p_t).
 
-    Times in milliseconds; ``free`` are the free bytes beside the storage, 0 without addresses.
+    Times in milliseconds; ``free`` are the free bytes beside the storage, 0 without addresses. The
+    parameters are p_c, p_m, p_t and rho.
     """
 
     def score(state: State, s: int) -> float:
         cost = (own_cost(state, s) + class_cost(state, s)) / NS_PER_MS + 1e-3
         penalty = remat_penalty ** remat_count(state, s)
-        mebibytes = (size(state, s) + free_neighbor_bytes(state, s)) / 2.0 / MEBIBYTE
+        mebibytes = (size(state, s) + free_neighbor_bytes(state, s)) / MEBIBYTE
         stale = staleness(state, s) / NS_PER_MS + 1e-3
         return ratio(cost**cost_power * penalty, mebibytes**size_power * stale**time_power)
 

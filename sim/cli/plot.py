@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from . import options
+from .output import print_json
 
 
 @options.command(
@@ -30,7 +31,10 @@ from . import options
 @click.option("--trace", multiple=True, help="Only this trace; may be repeated.")
 @click.option("--heuristic", "method", multiple=True, help="Only this method; may be repeated.")
 @click.option("--deallocation", multiple=True, help="Only this policy; may be repeated.")
-def command(source: str, kind: str | None, out: str | None, **filters: tuple[str, ...]) -> None:
+@options.json_option
+def command(
+    source: str, kind: str | None, out: str | None, as_json: bool, **filters: tuple[str, ...]
+) -> None:
     """Draw figures from a table or a run.
 
     FILE is the .sqlite or .csv of a sweep, or a saved .run. Prints the files that were written.
@@ -38,5 +42,9 @@ def command(source: str, kind: str | None, out: str | None, **filters: tuple[str
     from ..analysis.plotting import plot
 
     chosen: dict[str, Any] = {name: list(values) for name, values in filters.items() if values}
-    for path in plot(source, kind=kind, out=out, **chosen):
+    paths = [str(path) for path in plot(source, kind=kind, out=out, **chosen)]
+    if as_json:
+        print_json(paths)
+        return
+    for path in paths:
         click.echo(path)

@@ -34,12 +34,11 @@ def test_a_file_gets_the_main_figure_a_folder_all(source, tmp_path):
 
 def test_kinds_are_found_by_what_the_table_holds(table, rows):
     assert drawable_kinds(table) == ["overhead", "lowest"]
-    more = [
-        rows("resnet9", "h_abl_eq", {0.5: 1.1}),
-        rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7),
-    ]
-    kinds = drawable_kinds(pd.concat([table, *more]))
-    assert kinds == ["overhead", "lowest", "ablation", "deallocation", "accesses"]
+    ablation = rows("resnet9", "h_abl_eq", {0.5: 1.1})
+    assert drawable_kinds(pd.concat([table, ablation])) == ["overhead", "lowest", "ablation"]
+    policy = rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7)
+    kinds = drawable_kinds(pd.concat([table, policy]))
+    assert kinds == ["overhead", "lowest", "deallocation", "accesses"]
 
 
 def test_many_traces_are_spread_over_several_figures(rows, tmp_path):

@@ -174,13 +174,13 @@ def test_formula_gives_what_the_pencil_gives(name: str) -> None:
 
 
 def test_formula_of_megengine() -> None:
-    """(cost + 1 us) 1.5^(rematerializations) over bytes / 2 MiB and (staleness + 1 us), in ms."""
+    """(cost + 1 us) 1.5^(rematerializations) over MiB and (staleness + 1 us), in ms."""
     mebibyte = 1 << 20
     expected = {
-        "h": (31e-6 + 1e-3) / (5 / 2 / mebibyte * (41e-6 + 1e-3)),
-        "a": (3e-6 + 1e-3) / (4 / 2 / mebibyte * (24e-6 + 1e-3)),
+        "h": (31e-6 + 1e-3) / (5 / mebibyte * (41e-6 + 1e-3)),
+        "a": (3e-6 + 1e-3) / (4 / mebibyte * (24e-6 + 1e-3)),
         "k": inf,
-        "c": (23e-6 + 1e-3) * 1.5 / (6 / 2 / mebibyte * (24e-6 + 1e-3)),
+        "c": (23e-6 + 1e-3) * 1.5 / (6 / mebibyte * (24e-6 + 1e-3)),
     }
     assert scores_of(drawn_trace(), "h_MegEngine", 26, "dcg") == pytest.approx(expected, rel=1e-12)
     powers = "h_MegEngine(cost_power=2,size_power=0,time_power=0.5,remat_penalty=3)"
