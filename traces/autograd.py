@@ -13,13 +13,13 @@ import torch
 
 _NO_NODE = 2**63  # numbers above belong to nodes without a forward call, such as AccumulateGrad
 
-_graph_task: Callable[[], int]
-_next_node: Callable[[], int]
+graph_task: Callable[[], int]
+next_node: Callable[[], int]
 _running_node: Callable[[], Any]
 
 try:
-    _graph_task = torch._C._current_graph_task_id
-    _next_node = torch._C._autograd._get_sequence_nr
+    graph_task = torch._C._current_graph_task_id
+    next_node = torch._C._autograd._get_sequence_nr
     _running_node = torch._C._current_autograd_node
 except AttributeError as error:  # pragma: no cover (no such torch is known)
     raise ImportError(f"torch {torch.__version__} lacks {error.name}; 2.13 has it") from None
@@ -43,7 +43,7 @@ class Engine:
 
     def look(self) -> bool:
         """Look; say whether a backward pass has begun since the last look."""
-        task = _graph_task()
+        task = graph_task()
         if task == -1:
             self.is_running = self.is_recomputing = False
             return False
@@ -59,7 +59,7 @@ class Engine:
     def node(self) -> int:
         """Return the number of the node that is being made, or that runs; -1 if it has none."""
         if not self.is_running:
-            return _next_node() - 1
+            return next_node() - 1
         node = _running_node()
         number = -1 if node is None else int(node._sequence_nr())
         return number if number < _NO_NODE else -1

@@ -1,7 +1,7 @@
 """How long an operator takes: by the host's clock, or by events of the GPU that it runs on.
 
-Needs torch for the latter only. A recorder takes ``start`` before an operator and hands its result
-to ``stop`` after it; what ``stop`` returns means nanoseconds once it went through ``resolve``.
+Needs torch for the latter only. A recorder takes the time (``now``) before and after an operator;
+what it took means nanoseconds once it went through ``elapsed_ns``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from typing import Any
 class HostClock:
     """The host's own clock: right where operators run on the host."""
 
-    start = staticmethod(time.perf_counter_ns)
+    now = staticmethod(time.perf_counter_ns)
 
-    def stop(self, started: int) -> int:
-        """Return the nanoseconds since the start."""
-        return time.perf_counter_ns() - started
-
-    def resolve(self, values: Sequence[int]) -> list[int]:
-        """Return them as they are."""
-        return list(values)
+    def elapsed_ns(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Return the nanoseconds from each start to its end."""
+        return [end - start for start, end in zip(starts, ends, strict=True)]
 
 
 class EventClock:
@@ -39,39 +35,28 @@ class EventClock:
     def __init__(self, make_event: Callable[[], Any], synchronize: Callable[[], object]) -> None:
         self._make_event = make_event
         self._synchronize = synchronize
-        self._pairs: list[tuple[Any, Any]] = []
 
-    def start(self) -> Any:
-        """Record an event before an operator."""
+    def now(self) -> Any:
+        """Record an event in the stream."""
         event = self._make_event()
         event.record()
         return event
 
-    def stop(self, started: Any) -> int:
-        """Record an event after an operator; return the number of the pair."""
-        self._pairs.append((started, self.start()))
-        return len(self._pairs) - 1
-
-    def resolve(self, values: Sequence[int]) -> list[int]:
-        """Return the nanoseconds between the events of each pair."""
+    def elapsed_ns(self, starts: Sequence[Any], ends: Sequence[Any]) -> list[int]:
+        """Return the nanoseconds from each start to its end."""
         self._synchronize()
-        return [
-            round(self._pairs[pair][0].elapsed_time(self._pairs[pair][1]) * 1e6) for pair in values
-        ]
+        pairs = zip(starts, ends, strict=True)
+        return [round(start.elapsed_time(end) * 1e6) for start, end in pairs]
 
 
 class NoClock:
     """No time passes: under fake tensors there is nothing to measure."""
 
-    start = staticmethod(int)
+    now = staticmethod(int)
 
-    def stop(self, started: int) -> int:
-        """Return 0."""
-        return 0
-
-    def resolve(self, values: Sequence[int]) -> list[int]:
-        """Return them as they are."""
-        return list(values)
+    def elapsed_ns(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        """Return zeros."""
+        return [0] * len(starts)
 
 
 Clock = HostClock | EventClock | NoClock

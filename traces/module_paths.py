@@ -1,5 +1,8 @@
 """Know which module of a PyTorch model an operator call belongs to, in both passes.
 
+``ModulePaths`` follows the modules while the model runs; ``CallOwners`` says afterwards whose a call
+was.
+
 Needs torch, so only the modules of a capture import it.
 """
 
@@ -15,7 +18,7 @@ from torch.nn.modules.module import (
 
 
 class ModulePaths:
-    """Follow which module runs; remember which one made each node of autograd.
+    """Follow which module runs.
 
     Forward hooks alone: hooks in the backward pass would change what the program may do there.
 
@@ -25,6 +28,11 @@ class ModulePaths:
         Their parts are named; others are called by their class.
     entered : callable
         Told each module that begins to run.
+
+    Attributes
+    ----------
+    running : list of str
+        The paths of the modules that run, the innermost last.
     """
 
     def __init__(self, models: Iterable[Any], entered: Callable[[Any], bool]) -> None:
@@ -32,9 +40,7 @@ class ModulePaths:
         for model in models:
             self.learn(model)
         self._is_followed = entered
-        self._running: list[str] = []
-        self._of_node: dict[int, str] = {}
-        self._last = ""
+        self.running: list[str] = []
         self._hooks: list[Any] = []
 
     def learn(self, model: Any) -> None:
@@ -55,26 +61,40 @@ class ModulePaths:
         for hook in self._hooks:
             hook.remove()
 
-    def forget_nodes(self) -> None:
-        """Begin a new step: autograd's numbers of the last one mean nothing any more."""
-        self._of_node.clear()
-
     def _enter(self, module: Any) -> None:
         if not self._is_followed(module):
             return
-        if module not in self._paths and not self._running:
+        if module not in self._paths and not self.running:
             self.learn(module)
-        parent = f"{self._running[-1]}." if self._running else ""
-        self._running.append(self._paths.get(module, parent + type(module).__name__))
+        parent = f"{self.running[-1]}." if self.running else ""
+        self.running.append(self._paths.get(module, parent + type(module).__name__))
 
     def _leave(self, module: Any) -> None:
-        if self._running and self._is_followed(module):
-            self._running.pop()
+        if self.running and self._is_followed(module):
+            self.running.pop()
 
-    def of_call(self, in_backward: bool, node: int) -> str:
-        """Return the module of a call; one of autograd's own goes with the call before it."""
-        if self._running or not in_backward:
-            self._last = self._running[-1] if self._running else ""
+
+class CallOwners:
+    """Give each call of a step its module, in order; remember which made each node of autograd."""
+
+    def __init__(self) -> None:
+        self._of_node: dict[int, str] = {}
+        self._last = ""
+
+    def of_call(self, running: str | None, in_backward: bool, node: int) -> str:
+        """Return the module of a call; one of autograd's own goes with the call before it.
+
+        Parameters
+        ----------
+        running : str or None
+            The module that was running.
+        in_backward : bool
+            Whether a backward pass ran.
+        node : int
+            The number of the node of autograd that the call made or belongs to; -1: none.
+        """
+        if running or not in_backward:
+            self._last = running or ""
             self._of_node.setdefault(node, self._last)
         else:
             self._last = self._of_node.get(node, self._last)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..opcodes import PHASE_BACKWARD
 from .clocks import Clock
+from .module_paths import CallOwners
 from .recording import (
     BackwardEntered,
     Death,
@@ -71,12 +73,23 @@ class OpenCall(NamedTuple):
         return sizes
 
 
-# Traits, OpenCall, results, sizes, whether contents are kept, elapsed; then as in RecordedCall.
+# Traits, arguments (alone where nothing is written), results, sizes, whether contents are kept, the
+# clock before and after, phase, the module that runs; then as in RecordedCall.
 RawCall = tuple[
-    Traits, OpenCall, list[RawView], list[tuple[int, int]], bool, int, int, str, int, bool
+    Traits,
+    list[RawView] | OpenCall,
+    list[RawView],
+    list[tuple[int, int]],
+    bool,
+    Any,
+    Any,
+    int,
+    str | None,
+    int,
+    bool,
 ]
 RawEvent = RawCall | int | BackwardEntered | StepEnd  # a number: that storage died
-_ELAPSED = 5
+_STARTED, _ENDED = 5, 6
 
 
 def geometry(tensor: torch.Tensor) -> Geometry:
@@ -94,20 +107,30 @@ def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
     clock : Clock
         Makes nanoseconds of what it returned at each call.
     """
-    elapsed: Any = (note[_ELAPSED] for note in notes if type(note) is tuple)
-    times = iter(clock.resolve(list(elapsed)))
+    calls: list[Any] = [note for note in notes if type(note) is tuple]
+    times = iter(
+        clock.elapsed_ns([call[_STARTED] for call in calls], [call[_ENDED] for call in calls])
+    )
     views: dict[RawView, View] = {}
+    owners = CallOwners()
     for note in notes:
         if isinstance(note, int):
             yield Death(note)
-        elif isinstance(note, BackwardEntered | StepEnd):
+        elif isinstance(note, StepEnd):
+            owners = CallOwners()  # autograd's numbers of the last step mean nothing any more
+            yield note
+        elif isinstance(note, BackwardEntered):
             yield note
         else:
-            yield from _calls_of(note, next(times), views)
+            yield from _calls_of(note, next(times), views, owners)
 
 
-def _calls_of(note: RawCall, time_ns: int, views: dict[RawView, View]) -> Iterator[RecordedCall]:
-    traits, begun, results, sizes, keeps_contents, _, phase, module, node, is_recomputed = note
+def _calls_of(
+    note: RawCall, time_ns: int, views: dict[RawView, View], owners: CallOwners
+) -> Iterator[RecordedCall]:
+    traits, begun, results, sizes, keeps_contents, _, _, phase, running, node, is_again = note
+    if not isinstance(begun, OpenCall):
+        begun = OpenCall(begun, (), (), 0, None)
     call = RecordedCall(
         traits.name,
         _views(begun.arguments, views),
@@ -116,10 +139,10 @@ def _calls_of(note: RawCall, time_ns: int, views: dict[RawView, View]) -> Iterat
         tuple(sizes),
         time_ns,
         phase,
-        module,
+        owners.of_call(running, phase == PHASE_BACKWARD, node),
         traits.tags,
         node,
-        is_recomputed,
+        is_again,
     )
     if begun.width > 1:
         yield from split_by_tensor(call, begun.parts, begun.width)

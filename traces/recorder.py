@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import TraceError
 from ..opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER
-from .autograd import Engine
+from .autograd import Engine, graph_task, next_node
 from .clocks import Clock, best_clock
 from .module_paths import ModulePaths
 from .naming import constant_labels
@@ -29,6 +30,8 @@ from .schemas import CLOSES_REGION, OPENS_REGION, Traits, traits_by_id, traits_o
 from .storages import StorageTable, dense_tensors, living_storages
 
 _NO_TENSORS = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout}
+_TENSORS = {Tensor, Parameter}
+_FIRST = (0,)  # positions of the arguments that most operators in place write to
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -54,6 +57,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self.failure: Exception | None = None
         self._models, self._optimizers = list(models), list(optimizers)
         self._clock = clock or best_clock()
+        self._now = self._clock.now
         self._modules = ModulePaths(self._models, self._is_followed)
         self._thread = threading.get_ident()
         self._regions: list[bool] = []
@@ -95,7 +99,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 if number is not None and number not in self._constants:
                     self._names[number] = label
             self._events.append(STEP_END[is_said])
-            self._modules.forget_nodes()
 
     def recording(self) -> Recording:
         """Return what has been recorded.
@@ -123,11 +126,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         except Exception as failure:
             self.failure = failure
             return func(*args, **kwargs)
-        started = self._clock.start()
+        started = self._now()
         output = func(*args, **kwargs)
-        elapsed = self._clock.stop(started)
+        ended = self._now()
         try:
-            self._end(traits, call, output, elapsed)
+            self._end(traits, call, output, started, ended)
         except Exception as failure:
             self.failure = failure
         return output
@@ -160,34 +163,45 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._events.extend(self._storages.dead)
         self._storages.dead.clear()
 
-    def _begin(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
+    def _begin(self, traits: Traits, args: Any, kwargs: Any) -> list[RawView] | OpenCall:
         """Note an operator's arguments before it runs; unknown storages were there before."""
-        storages, engine = self._storages, self._engine
+        storages = self._storages
         if storages.dead:
             self._flush_deaths()
-        if engine.look():
+        if (graph_task() != -1 or self._engine.is_running) and self._engine.look():
             self._events.append(BACKWARD)
-        if kwargs or not traits.is_plain:
+        if not traits.is_plain and not traits.writes_first:
             return self._begin_with_care(traits, args, kwargs)
-        find = storages.find
+        try:
+            arguments = self._arguments((*args, *kwargs.values()) if kwargs else args)
+        except NotImplementedError:  # a sparse tensor
+            return self._begin_with_care(traits, args, kwargs)
+        if traits.is_plain:
+            return arguments
+        storage = args[0].untyped_storage()
+        return OpenCall(arguments, (), _FIRST, 0, {arguments[0][0]: (storage, storage.nbytes())})
+
+    def _arguments(self, values: Iterable[Any]) -> list[RawView]:
+        """Describe the tensors among an operator's arguments, all of them strided."""
+        find = self._storages.find
         arguments: list[RawView] = []
-        for value in args:
-            if type(value) in _NO_TENSORS:
+        for value in values:
+            kind = type(value)
+            if kind in _NO_TENSORS:
                 continue
-            try:
-                number = find(value.untyped_storage()._cdata)
-            except (AttributeError, NotImplementedError):  # a list; a sparse tensor
-                arguments.extend(map(self._view, dense_tensors(value)))
+            if kind is list and value and type(value[0]) is int:  # a shape, dimensions
                 continue
-            if number is None:
-                number = self._first_seen(value)
-            arguments.append(
-                (number, value.storage_offset(), value.shape, value.stride(), value.dtype)
-            )
-        return OpenCall(arguments, (), (), 0, None)
+            for tensor in (value,) if kind in _TENSORS else dense_tensors(value):
+                number = find(tensor.untyped_storage()._cdata)
+                if number is None:
+                    number = self._first_seen(tensor)
+                arguments.append(
+                    (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+                )
+        return arguments
 
     def _begin_with_care(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
-        """Note arguments of which some may be written, or are lists to be taken apart."""
+        """Note arguments of which any may be written, or are lists to be taken apart."""
         call = OpenCall([], [], [], len(args[0]) if traits.is_foreach else 0, {})
         if traits.name == "lift_fresh":  # torch.tensor(...): its argument was made just now
             return call
@@ -215,12 +229,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._constants[number] = Constant(label, storage.nbytes())
         return number
 
-    def _end(self, traits: Traits, call: OpenCall, output: Any, elapsed: int) -> None:
+    def _end(
+        self, traits: Traits, call: list[RawView] | OpenCall, output: Any, started: Any, ended: Any
+    ) -> None:
         """Note an operator's results after it has run."""
-        sizes = call.resized() if call.written else []
+        sizes = call.resized() if type(call) is OpenCall else []
         keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
-        if traits.is_plain and type(output) is Tensor and output.layout is torch.strided:
-            outputs: Iterable[Tensor] = (output,)
+        outputs: Iterable[Tensor]
+        if traits.is_plain:
+            outputs = dense_tensors(output)
+        elif traits.writes_first and not keeps_contents:
+            outputs = ()
         else:
             outputs = traits.fresh_results(output, keeps_contents)
         storages = self._storages
@@ -234,8 +253,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             results.append(
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
             )
-        engine = self._engine
-        is_running, node = engine.is_running, engine.node()
+        engine, running = self._engine, self._modules.running
         self._events.append(
             (
                 traits,
@@ -243,10 +261,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 results,
                 sizes,
                 keeps_contents,
-                elapsed,
-                PHASE_BACKWARD if is_running else self._outside_engine,
-                self._modules.of_call(is_running, node),
-                node,
+                started,
+                ended,
+                PHASE_BACKWARD if engine.is_running else self._outside_engine,
+                running[-1] if running else None,
+                engine.node() if engine.is_running else next_node() - 1,
                 engine.is_recomputing,
             )
         )

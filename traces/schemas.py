@@ -44,6 +44,8 @@ class Traits(NamedTuple):
         ``COMPUTES``, or one of the others.
     is_plain : bool
         Whether it writes to nothing that it is given, and takes no lists apart.
+    writes_first : bool
+        Whether it writes to its first argument alone and returns that alone; no lists.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Traits(NamedTuple):
     is_inplace_view: bool
     role: int
     is_plain: bool
+    writes_first: bool
 
     def fresh_results(self, output: Any, keeps_contents: bool) -> Iterator[torch.Tensor]:
         """Yield the tensors that come out, but for those that went in to be written.
@@ -104,12 +107,13 @@ def _read(func: Any) -> Traits:
     label = name if namespace == "aten" else f"{namespace}.{name}"
     is_foreach = name.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
     is_hiding = label in HIDDEN_WRITES or label == "lift_fresh"
+    returns_written = tuple(
+        value.alias_info is not None and value.alias_info.is_write for value in schema.returns
+    )
     return Traits(
         name=label,
         written=frozenset(writes),
-        returns_written=tuple(
-            value.alias_info is not None and value.alias_info.is_write for value in schema.returns
-        ),
+        returns_written=returns_written,
         tags=(
             TAG_RANDOM * (torch.Tag.nondeterministic_seeded in func.tags)
             | TAG_DATA_DEPENDENT * (torch.Tag.data_dependent_output in func.tags)
@@ -119,6 +123,7 @@ def _read(func: Any) -> Traits:
         is_inplace_view=torch.Tag.inplace_view in func.tags,
         role=_role(namespace, name),
         is_plain=not (writes or is_foreach or is_hiding),
+        writes_first=writes == [0] and returns_written == (True,) and not is_foreach,
     )
 
 

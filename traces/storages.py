@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 
 from .recording import Constant
 
+_STRIDED = torch.strided
 _SPARSE_ROWS = (torch.sparse_csr, torch.sparse_bsr)
 _SPARSE_COLUMNS = (torch.sparse_csc, torch.sparse_bsc)
 
@@ -23,8 +24,8 @@ class UnseenMemoryError(NotImplementedError):
     """A tensor whose memory cannot be followed."""
 
 
-def dense_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in an argument or a result; sparse ones by their parts.
+def dense_tensors(value: Any) -> Sequence[torch.Tensor]:
+    """Return the tensors in an argument or a result; sparse ones by their parts.
 
     Raises
     ------
@@ -32,13 +33,10 @@ def dense_tensors(value: Any) -> Iterator[torch.Tensor]:
         If a tensor has a layout whose parts PyTorch does not show.
     """
     if isinstance(value, torch.Tensor):
-        if value.layout is torch.strided:
-            yield value
-        else:
-            yield from _parts(value)
-    elif isinstance(value, list | tuple):
-        for element in value:
-            yield from dense_tensors(element)
+        return (value,) if value.layout is _STRIDED else _parts(value)
+    if isinstance(value, list | tuple):
+        return [tensor for element in value for tensor in dense_tensors(element)]
+    return ()
 
 
 def _parts(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -53,6 +51,13 @@ def _parts(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
         f"a tensor of layout {str(value.layout).removeprefix('torch.')}: its memory cannot be "
         "followed; strided and sparse ones can be captured"
     )
+
+
+class _Watch(weakref.ref):  # type: ignore[type-arg]  # a slot needs the bare class
+    """A weak reference to a storage that knows where it was."""
+
+    __slots__ = ("address",)
+    address: int
 
 
 class StorageTable:
@@ -73,9 +78,10 @@ class StorageTable:
         self.dead: list[int] = []
         self.held: dict[int, Constant] = {}
         self._numbers: dict[int, int] = {}
-        self._references: dict[int, weakref.ref[Any]] = {}
+        self._references: dict[int, _Watch] = {}
         self._watched: dict[int, weakref.ref[Any]] = {}
         self._count = 0
+        self._on_death = self._died  # bound once
         self.find = self._numbers.get  # (address of a storage) -> its number, or None
 
     def watch(self, storages: Iterable[Any], labels: dict[int, str]) -> None:
@@ -110,13 +116,15 @@ class StorageTable:
         number = self._count
         self._count = number + 1
         self._numbers[pointer] = number
-        self._references[pointer] = weakref.ref(storage, lambda _: self._died(pointer))
+        self._references[pointer] = watch = _Watch(storage, self._on_death)
+        watch.address = pointer
         return number
 
-    def _died(self, pointer: int) -> None:
+    def _died(self, watch: Any) -> None:
         """Forget a storage at once, since its address may be used again."""
-        del self._references[pointer]
-        self.dead.append(self._numbers.pop(pointer))
+        address = watch.address
+        del self._references[address]
+        self.dead.append(self._numbers.pop(address))
 
     def close(self) -> None:
         """Stop watching."""
