@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
+    in_kernel_invocation_manager,
 )
 from torch.utils import _foreach_utils
 
@@ -26,6 +27,20 @@ from .schemas import traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
 
 _DEVICE = torch.ops.prim.device.default
+# Operators of one result whose shapes PyTorch's own kernels work out at once; they are most of a
+# transformer's, and fake tensors spend several times as long on their own bookkeeping.
+_DIRECT = {
+    "view",
+    "_unsafe_view",
+    "t",
+    "transpose",
+    "slice",
+    "expand",
+    "detach",
+    "mm",
+    "mul",
+    "add",
+}
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
 
@@ -68,6 +83,10 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             return self.dispatch(func, types, args, kwargs)
         if kwargs:
             _refuse_cuda(kwargs.get("device"))
+        if traits.name in _DIRECT and self._is_direct(args, kwargs):
+            with in_kernel_invocation_manager(self):
+                output = func(*args)
+            return FakeTensor(self, output, args[0].fake_device)
         if "sparse" in traits.name:
             raise TraceError(_needs_values(traits.name))
         if traits.name == _CHECK:
@@ -80,6 +99,16 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             return self._value(args[0])
         except DynamicOutputShapeException:
             raise TraceError(_needs_values(traits.name)) from None
+
+    def _is_direct(self, args: Any, kwargs: Any) -> bool:
+        """Say whether an operator's arguments need none of the care that fake tensors take."""
+        device = getattr(args[0], "fake_device", None)
+        return not kwargs and all(
+            value.fake_mode is self and value.constant is None and value.fake_device == device
+            if type(value) is FakeTensor
+            else not isinstance(value, torch.Tensor)
+            for value in args
+        )
 
     def _value(self, tensor: Any) -> Any:
         """Make up the value of a tensor of one element."""

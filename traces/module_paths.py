@@ -1,7 +1,7 @@
 """Know which module of a PyTorch model an operator call belongs to, in both passes.
 
-``ModulePaths`` follows the modules while the model runs; ``CallOwners`` says afterwards whose a call
-was.
+``ModulePaths`` follows the modules while the model runs; ``CallOwners`` tells afterwards which one
+a call belongs to.
 
 Needs torch, so only the modules of a capture import it.
 """

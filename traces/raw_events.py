@@ -73,8 +73,8 @@ class OpenCall(NamedTuple):
         return sizes
 
 
-# Traits, arguments (alone where nothing is written), results, sizes, whether contents are kept, the
-# clock before and after, phase, the module that runs; then as in RecordedCall.
+# Traits, arguments (alone where the traits say what is written), results, sizes, whether contents
+# are kept, the clock before and after, phase, the module that runs; then as in RecordedCall.
 RawCall = tuple[
     Traits,
     list[RawView] | OpenCall,
@@ -90,11 +90,6 @@ RawCall = tuple[
 ]
 RawEvent = RawCall | int | BackwardEntered | StepEnd  # a number: that storage died
 _STARTED, _ENDED = 5, 6
-
-
-def geometry(tensor: torch.Tensor) -> Geometry:
-    """Describe how a strided tensor lies in its storage."""
-    return Geometry(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 
 
 def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
@@ -130,7 +125,7 @@ def _calls_of(
 ) -> Iterator[RecordedCall]:
     traits, begun, results, sizes, keeps_contents, _, _, phase, running, node, is_again = note
     if not isinstance(begun, OpenCall):
-        begun = OpenCall(begun, (), (), 0, None)
+        begun = OpenCall(begun, (), (0,) if traits.writes_first else (), 0, None)
     call = RecordedCall(
         traits.name,
         _views(begun.arguments, views),

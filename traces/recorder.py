@@ -24,14 +24,15 @@ from .autograd import Engine, graph_task, next_node
 from .clocks import Clock, best_clock
 from .module_paths import ModulePaths
 from .naming import constant_labels
-from .raw_events import BACKWARD, STEP_END, OpenCall, RawEvent, RawView, events_of, geometry
+from .raw_events import BACKWARD, STEP_END, OpenCall, RawEvent, RawView, events_of
 from .recording import Constant, Recording
 from .schemas import CLOSES_REGION, OPENS_REGION, Traits, traits_by_id, traits_of, written_arguments
 from .storages import StorageTable, dense_tensors, living_storages
 
 _NO_TENSORS = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout}
 _TENSORS = {Tensor, Parameter}
-_FIRST = (0,)  # positions of the arguments that most operators in place write to
+_LISTS = {list, tuple}
+_DEVICE = torch.ops.prim.device.default
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -119,6 +120,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         kwargs = kwargs or {}
         traits = traits_by_id.get(id(func)) or traits_of(func)
         if traits.role or self.failure is not None:
+            if func is _DEVICE and (device := getattr(args[0], "fake_device", None)):
+                return device  # autograd asks for it at each gradient
             self._follow_region(traits.role, args)
             return func(*args, **kwargs)
         try:
@@ -170,16 +173,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             self._flush_deaths()
         if (graph_task() != -1 or self._engine.is_running) and self._engine.look():
             self._events.append(BACKWARD)
-        if not traits.is_plain and not traits.writes_first:
-            return self._begin_with_care(traits, args, kwargs)
-        try:
-            arguments = self._arguments((*args, *kwargs.values()) if kwargs else args)
-        except NotImplementedError:  # a sparse tensor
-            return self._begin_with_care(traits, args, kwargs)
-        if traits.is_plain:
-            return arguments
-        storage = args[0].untyped_storage()
-        return OpenCall(arguments, (), _FIRST, 0, {arguments[0][0]: (storage, storage.nbytes())})
+        if traits.is_plain or traits.writes_first:
+            try:
+                return self._arguments((*args, *kwargs.values()) if kwargs else args)
+            except NotImplementedError:  # a sparse tensor
+                pass
+        return self._begin_with_care(traits, args, kwargs)
 
     def _arguments(self, values: Iterable[Any]) -> list[RawView]:
         """Describe the tensors among an operator's arguments, all of them strided."""
@@ -207,10 +206,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             return call
         written = written_arguments(traits, args)
         for key, value in (*enumerate(args), *kwargs.items()):
-            if type(value) in _NO_TENSORS:
+            kind = type(value)
+            if kind in _NO_TENSORS:
                 continue
-            is_list = isinstance(value, list | tuple)
-            is_apart = call.width and is_list and len(value) == call.width
+            if kind in _TENSORS and value.layout is torch.strided:
+                call.add(self._view(value), value, key in written, -1)
+                continue
+            is_apart = call.width and kind in _LISTS and len(value) == call.width
             for part, element in enumerate(value) if is_apart else ((-1, value),):
                 for tensor in dense_tensors(element):
                     call.add(self._view(tensor), tensor, key in written, part)
@@ -219,7 +221,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
     def _view(self, tensor: Tensor) -> RawView:
         """Describe a strided tensor; its storage, if it is new here, was there before."""
         number = self._storages.find(tensor.untyped_storage()._cdata)
-        return (self._first_seen(tensor) if number is None else number, *geometry(tensor))
+        if number is None:
+            number = self._first_seen(tensor)
+        return (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 
     def _first_seen(self, tensor: Tensor) -> int:
         """Give a number to a storage that was there before the first call."""
@@ -238,7 +242,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         outputs: Iterable[Tensor]
         if traits.is_plain:
             outputs = dense_tensors(output)
-        elif traits.writes_first and not keeps_contents:
+        elif traits.writes_first:
             outputs = ()
         else:
             outputs = traits.fresh_results(output, keeps_contents)

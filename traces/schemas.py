@@ -45,7 +45,8 @@ class Traits(NamedTuple):
     is_plain : bool
         Whether it writes to nothing that it is given, and takes no lists apart.
     writes_first : bool
-        Whether it writes to its first argument alone and returns that alone; no lists.
+        Whether it is an ordinary one in place: it writes to its first argument alone, returns that
+        alone, and changes neither size nor description of it.
     """
 
     name: str
@@ -104,7 +105,9 @@ def _read(func: Any) -> Traits:
         for position, argument in enumerate(schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
-    label = name if namespace == "aten" else f"{namespace}.{name}"
+    is_native = namespace == "aten"
+    label = name if is_native else f"{namespace}.{name}"
+    is_inplace_view = torch.Tag.inplace_view in func.tags
     is_foreach = name.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
     is_hiding = label in HIDDEN_WRITES or label == "lift_fresh"
     returns_written = tuple(
@@ -120,10 +123,15 @@ def _read(func: Any) -> Traits:
             | TAG_COLLECTIVE * (namespace in COLLECTIVES)
         ),
         is_foreach=is_foreach,
-        is_inplace_view=torch.Tag.inplace_view in func.tags,
+        is_inplace_view=is_inplace_view,
         role=_role(namespace, name),
         is_plain=not (writes or is_foreach or is_hiding),
-        writes_first=writes == [0] and returns_written == (True,) and not is_foreach,
+        writes_first=(
+            is_native
+            and writes == [0]
+            and returns_written == (True,)
+            and not (is_foreach or is_inplace_view or "resize" in name)
+        ),
     )
 
 
