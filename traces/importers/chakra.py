@@ -64,24 +64,22 @@ def read(request: Request) -> Imported:
     TraceError
         It is cut off or none, or has no operators of PyTorch in it.
     """
-    from ...garbage import collection_paused
     from ..builder import TraceBuilder
     from .et_operators import operators_of
     from .et_storages import date_releases, follow
     from .et_traces import to_trace
 
-    with collection_paused():
-        pieces = list(_pieces(request))
-        nodes, micros = _whole(pieces)
-        run = operators_of(nodes.values())
-        lives = follow(run)
-        if not lives.steps:
-            raise TraceError("no operator of PyTorch on tensors in it", request.where)
-        times = _times_ns(pieces, nodes, micros, lives)
-        inferred = date_releases(lives, run)
-        builder = TraceBuilder(request.name, request.where, rebinding="storage")
-        workspaces = [step.operator.temporary_bytes for step in lives.steps]
-        trace = to_trace(lives, builder, times, workspaces)
+    pieces = list(_pieces(request))
+    nodes, micros = _whole(pieces)
+    run = operators_of(nodes.values())
+    lives = follow(run)
+    if not lives.steps:
+        raise TraceError("no operator of PyTorch on tensors in it", request.where)
+    times = _times_ns(pieces, nodes, micros, lives)
+    inferred = date_releases(lives, run)
+    builder = TraceBuilder(request.name, request.where, rebinding="storage")
+    workspaces = [step.operator.temporary_bytes for step in lives.steps]
+    trace = to_trace(lives, builder, times, workspaces)
     inferred["workspaces from operators inside"] = sum(map(bool, workspaces))
     taken = {
         "operator calls": trace.n_calls,

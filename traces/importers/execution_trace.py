@@ -49,7 +49,6 @@ def read(request: Request) -> Imported:
     TraceError
         It is cut off or is none, or the companion is of another run.
     """
-    from ...garbage import collection_paused
     from . import et_nodes
     from .et_operators import operators_of
     from .et_storages import follow
@@ -57,13 +56,12 @@ def read(request: Request) -> Imported:
 
     companion = _companion(request)
     stream = ElementStream(request.data.open(), "nodes", request.where)
-    with collection_paused():
-        run = operators_of(et_nodes.decode(stream.blocks(), request.where))
-        lives = follow(run)
-        if not lives.steps:
-            raise TraceError("no operator on tensors in it", request.where)
-        joined = _joined(run, lives, companion) if companion is not None else None
-        return _imported(request, run, lives, joined)
+    run = operators_of(et_nodes.decode(stream.blocks(), request.where))
+    lives = follow(run)
+    if not lives.steps:
+        raise TraceError("no operator on tensors in it", request.where)
+    joined = _joined(run, lives, companion) if companion is not None else None
+    return _imported(request, run, lives, joined)
 
 
 def _companion(request: Request) -> Content | None:

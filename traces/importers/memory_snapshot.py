@@ -6,16 +6,14 @@ so that nothing in it can run, and in memory that is limited where the system ca
 
 from __future__ import annotations
 
-import contextlib
 import pickle
-from collections.abc import Iterator
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ...errors import TraceError
+from ..limiting import memory_limited
 from ..wording import reason, show
 
 if TYPE_CHECKING:
@@ -136,35 +134,13 @@ def read_curve(content: Content, device: str | None) -> Curve:
 def _load(data: bytes, where: str) -> dict[str, Any]:
     """Unpickle."""
     try:
-        with _limited(MEMORY_FACTOR * len(data) + MEMORY_BASE):
+        with memory_limited(MEMORY_FACTOR * len(data) + MEMORY_BASE):
             snapshot = _Unpickler(BytesIO(data)).load()
     except _FAILURES as error:
         raise TraceError(f"no memory snapshot, or damaged ({reason(error)})", where) from None
     if not isinstance(snapshot, dict) or "device_traces" not in snapshot:
         raise TraceError("no memory snapshot: a pickle without device_traces", where)
     return snapshot
-
-
-@contextlib.contextmanager
-def _limited(more_bytes: int) -> Iterator[None]:
-    """Let the process take only so much more memory, on systems that know how."""
-    try:
-        import resource
-
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        now = pages * resource.getpagesize()
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = now + more_bytes
-        if soft != resource.RLIM_INFINITY:
-            limit = min(limit, soft)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (ImportError, OSError, ValueError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _list(value: Any, what: str, where: str) -> list[Any]:
