@@ -13,8 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..errors import TraceError
-from .contents import Content
-from .wording import place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +64,8 @@ def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Cu
     ----------
     path : str or path
         A CUDA memory snapshot (.pickle), a Kineto trace made with ``profile_memory``, or a memory
-        timeline (.json); plain or packed.
+        timeline (.json); plain or packed, ``x.zip::NAME`` for one of a zip, ``-`` for standard
+        input.
     device : str, optional
         Whose memory (``cuda:1``, ``cpu``); by default the one that holds most.
 
@@ -79,11 +78,9 @@ def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Cu
     TraceError
         It is none of these, is damaged, or has no memory events of the device.
     """
-    from .unpacking import stem
+    from .loading import open_content
 
-    given = os.fspath(path)
-    content = Content.of_file(given, place(given))
-    content.name = stem(given)
+    content = open_content(path)
     head = content.head
     for module in READERS:
         reader = import_module(f".importers.{module}", __package__)

@@ -6,6 +6,7 @@ import os
 import pickle
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 import profile_files as files
@@ -125,6 +126,17 @@ BROKEN = {
     "times without sizes": (b"[[1,2],[[3]]]", "no memory timeline: 2 times and 1 sizes"),
     "something else": (b"hello", "no memory curve in it: it is neither a CUDA memory snapshot"),
 }
+
+
+def test_a_curve_is_found_in_a_zip(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.pickle", files.snapshot())
+        archive.writestr("b.pickle", files.snapshot(segments=None))
+    assert not load_curve(f"{path}::a").is_relative
+    assert load_curve(f"{path}::b").name == "b"
+    with pytest.raises(TraceError, match="a zip of several logs; it holds 'a', 'b'"):
+        load_curve(path)
 
 
 @pytest.mark.parametrize("what", BROKEN)
