@@ -92,7 +92,7 @@ def _imported(request: Request, run: Run, lives: Lives, joined: Joined | None) -
     from ..builder import TraceBuilder
     from ..devices import DEFAULT
     from .et_storages import date_releases
-    from .et_traces import estimate_ns, to_trace
+    from .et_traces import WITHOUT_TIME, estimate_ns, to_trace
 
     workspaces = [step.operator.temporary_bytes for step in lives.steps]
     inferred = Counter(date_releases(lives, run))
@@ -103,6 +103,7 @@ def _imported(request: Request, run: Run, lives: Lives, joined: Joined | None) -
     else:
         times = joined.times_ns
         inferred.update(joined.inferred)
+        inferred[WITHOUT_TIME] = times.count(0)
     if joined is not None and joined.workspaces is not None:
         workspaces = joined.workspaces
     elif any(workspaces):
