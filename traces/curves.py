@@ -8,15 +8,18 @@ A curve is no trace: it says nothing of operators. A replay is held against it
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import TraceError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from .importers.reader import Request
 
     Int64 = NDArray[np.int64]
 
@@ -118,9 +121,12 @@ def choose_device(sizes: dict[str, int], device: str | None, where: str) -> str:
     return device
 
 
-def no_trace(what: str, where: str) -> TraceError:
-    """Say that a curve was given where a trace is wanted."""
-    hint = "use compare-memory to hold a replay against it"
-    return TraceError(
-        f"{what}: it names no operators, so no trace can be made of it; {hint}", where
-    )
+def refusing(what: str) -> Callable[[Request], NoReturn]:
+    """Give the ``read`` of a reader whose files hold curves: it makes no trace and says so."""
+
+    def read(request: Request) -> NoReturn:
+        hint = "use compare-memory to hold a replay against it"
+        rule = "it names no operators, so no trace can be made of it"
+        raise TraceError(f"{what}: {rule}; {hint}", request.where)
+
+    return read

@@ -45,7 +45,7 @@ def stored_trace(key: str, name: str, source: str) -> Trace | None:
     fields["rebinding"] = entry["rebinding"]
     fields["times_estimated"] = entry["times_estimated"] == "yes"
     fields["digest"] = entry["digest"]
-    fields["provenance"] = _provenance(entry["provenance"], source)
+    fields["provenance"] = _provenance(str(entry["provenance"]), source)
     return Trace.restore({**fields, "name": name, "source": source})
 
 
@@ -61,7 +61,7 @@ def store_trace(key: str, trace: Trace) -> None:
     cache_put(f"trace-{reader_digest()}-{key}", entry)
 
 
-def _provenance(text: Value, source: str) -> Provenance | None:
+def _provenance(text: str, source: str) -> Provenance | None:
     """Read what was stored of a file, which may be at another place now."""
     provenance = msgspec.json.decode(text, type=Provenance | None)
     return provenance and replace(provenance, files=(source,))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dtr_logs import START, constant, log, valid_lines
 from rematsim.cli.main import main
 from rematsim.errors import TraceError
 from rematsim.lowering import compile_trace
@@ -93,6 +94,17 @@ def test_what_is_read_without_an_import_says_what_was_inferred_too(
         assert made_of.files == (f"{tmp_path}/{name}",)
         assert made_of.summary.inferred["releases after last use"] == 1
     assert synthetic("chain:3").provenance is None
+
+
+def test_lines_before_the_step_are_told_as_dropped(tmp_path: Path) -> None:
+    """The small log has one such line; a constant is two lines."""
+    for n_constants in (0, 3):
+        warm_up = log(*[constant("w", 64)] * n_constants)
+        (tmp_path / "a.log").write_bytes(warm_up + log(*valid_lines()))
+        dropped = import_trace([tmp_path / "a.log"]).summary.dropped
+        assert dropped == {"lines before START (warm-up)": 2 * n_constants + 1}
+    (tmp_path / "a.log").write_bytes(log(START, constant("w", 64)))
+    assert import_trace([tmp_path / "a.log"]).summary.dropped == {}
 
 
 def test_the_summary_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ...errors import TraceError
+from ..curves import Curve, choose_device, refusing
 from ..limiting import memory_limited
 from ..wording import reason, show
 
 if TYPE_CHECKING:
     from ..contents import Content
-    from ..curves import Curve
-    from .reader import Request
 
 FORMAT = "CUDA memory snapshot"
+read = refusing("a CUDA memory snapshot")
 
 MAX_SNAPSHOT_BYTES = 512 << 20
 MEMORY_FACTOR = 24  # of a pickle, unpacked into objects
@@ -58,19 +58,6 @@ def recognizes(head: bytes) -> bool:
     return head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
 
 
-def read(request: Request) -> NoReturn:
-    """Refuse: it makes no trace.
-
-    Raises
-    ------
-    TraceError
-        Always.
-    """
-    from ..curves import no_trace
-
-    raise no_trace("a CUDA memory snapshot", request.where)
-
-
 def read_curve(content: Content, device: str | None) -> Curve:
     """Read the curve of one device.
 
@@ -90,8 +77,6 @@ def read_curve(content: Content, device: str | None) -> Curve:
     TraceError
         It is no snapshot, or has no history.
     """
-    from ..curves import Curve, choose_device
-
     where = content.where
     data = content.bytes()
     if len(data) > MAX_SNAPSHOT_BYTES:
