@@ -106,7 +106,7 @@ def _ask(data: bytes, where: str) -> Answer:
     path = os.pathsep.join(filter(None, sys.path))
     try:
         done = subprocess.run(
-            [sys.executable, "-m", _CHILD],
+            [sys.executable, "-P", "-m", _CHILD],  # -P: no module from the working folder
             input=data,
             capture_output=True,
             env=os.environ | {"PYTHONPATH": path},
