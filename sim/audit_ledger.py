@@ -62,6 +62,7 @@ class Call:
     parents: list[Tensor] = field(default_factory=list)
     results: list[Tensor] = field(default_factory=list)
     replaces: dict[Tensor, Storage] = field(default_factory=dict)
+    last: set[Tensor] = field(default_factory=set)  # of these, whose old storage no name means
 
 
 @dataclass(eq=False)
@@ -213,6 +214,7 @@ class Ledger:
                 self.classes.remove(t.storage)
                 self._enter(t.storage)
         for storage in taken.values():
+            storage.pinned = False
             self._undefine(storage)
 
     def victim(self, row: Row) -> Storage:

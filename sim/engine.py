@@ -25,6 +25,8 @@ from .opcodes import (
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
     evict,
+    hand_over,
+    is_awaited_elsewhere,
     lock,
     obeys_banish,
     occupy,
@@ -33,7 +35,6 @@ from .residence import (
     stop_waiting,
     try_banish,
     unlock,
-    vacate,
     wait,
 )
 from .state import BANISHED, EVENT_CAPACITY, EVICTED, NEEDS_CLASSES, RECORD_CAPACITY, State
@@ -212,8 +213,9 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
     """Evict what the heuristic picks until a call's results and workspace fit."""
     here = state.run[0]
     call = program.calls[c]
-    need = call.result_bytes - bytes_taken_over(program, state, c)
-    while not memory.fits(state, need, call.workspace_bytes):
+    while not memory.fits(
+        state, call.result_bytes - bytes_taken_over(program, state, c), call.workspace_bytes
+    ):  # an eviction may change what can be taken over
         if here.pool_count == 0:
             return OOM
         if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
@@ -248,7 +250,11 @@ def can_take_over(program: Program, state: State, t: int) -> bool:
     for earlier in range(call.first_result, t):
         if program.tensors[earlier].takes_over == old and not state.defined[earlier]:
             return False
-    return state.holds[old].locks == own_locks
+    hold = state.holds[old]
+    is_given_up = hold.is_irreplaceable and tensor.ends_old  # it cannot be computed again
+    if is_given_up and not is_awaited_elsewhere(program, state, old, tensor.call):
+        own_locks += hold.is_pinned
+    return hold.locks == own_locks
 
 
 @shared_kernel
@@ -291,8 +297,8 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
         if t != wanted:
             define(program, state, t, is_remat)
     define(program, state, wanted, is_remat)
-    for i in range(emptied):  # no eviction is counted
-        vacate(program, state, state.victims[i])
+    for i in range(emptied):
+        hand_over(program, state, state.victims[i])
 
 
 @kernel

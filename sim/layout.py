@@ -155,6 +155,7 @@ class Layout:
         tensors["call"] = self.tensor_call
         tensors["storage"] = self.tensor_storage
         tensors["takes_over"] = self.lowering.tensor_takes_over
+        tensors["ends_old"] = self.lowering.tensor_ends_old
         key = self.tensor_call * max(self.n_storages, 1) + self.tensor_storage
         tensors["adds_cost"][np.unique(key, return_index=True)[1]] = 1
         return tensors

@@ -53,8 +53,10 @@ class Lowering:
         self.tensor_call: list[int] = []
         self.tensor_storage: list[int] = []
         self.tensor_takes_over: list[int] = []
+        self.tensor_ends_old: list[bool] = []
         self.first_name: list[int] = []  # tensor -> the name that first meant it
         self.references: list[int] = []  # by tensor
+        self.storage_references: list[int] = []
         self.storage_bytes: list[int] = []
         self.storage_root: list[int] = []
         self.storage_is_constant: list[bool] = []
@@ -90,8 +92,10 @@ class Lowering:
         self.tensor_call.append(call)
         self.tensor_storage.append(storage)
         self.tensor_takes_over.append(-1)
+        self.tensor_ends_old.append(False)
         self.first_name.append(name)
         self.references.append(1)
+        self.storage_references[storage] += 1
         if name >= 0:
             self.meaning[name] = tensor
             self.live[name] = None
@@ -99,6 +103,7 @@ class Lowering:
 
     def _new_storage(self, size: int, is_constant: bool = False) -> int:
         self.storage_bytes.append(size)
+        self.storage_references.append(0)
         self.storage_root.append(len(self.tensor_call))
         self.storage_is_constant.append(is_constant)
         return len(self.storage_bytes) - 1
@@ -156,6 +161,7 @@ class Lowering:
             self._new_value(call, self.tensor_storage[parents[position]], name)
         for tensor in old:
             self._drop(tensor)
+        self._note_ends(call)
 
     def _rebind_storages(
         self, call: int, parents: list[int], positions: list[int], first: int
@@ -170,6 +176,14 @@ class Lowering:
         for storage, value in values.items():
             self._derive_views(storage, value)
             self._drop(value)  # its names hold it now
+        self._note_ends(call)
+
+    def _note_ends(self, call: int) -> None:
+        """Note which results of a call in place replace a storage that nobody holds any more."""
+        first = self.call_first_result[call]
+        for tensor in range(first, len(self.tensor_call)):
+            old = self.tensor_takes_over[tensor]
+            self.tensor_ends_old[tensor] = old >= 0 and self.storage_references[old] == 0
 
     def _derive_views(self, storage: int, value: int) -> None:
         derived: dict[int, int] = {}
@@ -185,20 +199,21 @@ class Lowering:
             else:
                 call = self._new_call(self.call_origin[-1], [value], is_view=True)
                 new = self._new_tensor(call, self.tensor_storage[value], name)
-                self.references[new] = 0
-                derived[old] = new
                 self.instructions.append((RUN_CALL, call))
-                self.instructions.append((RELEASE_STORAGE, self.tensor_storage[new]))
+                self._drop(new)  # its names hold it below
+                derived[old] = new
             self.meaning[name] = new
             self._hold(new)
             self._drop(old)
 
     def _hold(self, tensor: int) -> None:
         self.references[tensor] += 1
+        self.storage_references[self.tensor_storage[tensor]] += 1
         self.instructions.append((RETAIN, self.tensor_storage[tensor]))
 
     def _drop(self, tensor: int) -> None:
         self.references[tensor] -= 1
+        self.storage_references[self.tensor_storage[tensor]] -= 1
         self.instructions.append((RELEASE_STORAGE, self.tensor_storage[tensor]))
 
     def _copy(self, name: int, source: int) -> None:

@@ -47,6 +47,7 @@ TENSOR_FIELDS = np.dtype(
         ("call", "i4"),  # the call that makes it; constants have a call without parents and cost
         ("storage", "i4"),
         ("takes_over", "i4"),  # storage whose bytes it takes when the call runs in place, or -1
+        ("ends_old", "i4"),  # 1: the program does not hold that storage any more after the call
         ("first_wait", "i4"),  # its flags in State.waiting, one for each source of its call
         ("adds_cost", "i4"),  # 1: the first result of its call in this storage
     ],

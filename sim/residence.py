@@ -192,6 +192,28 @@ def try_banish(program: Program, state: State, s: int) -> None:
                 log(state, PIN, child, state.storages[child].size_bytes, NOTHING)
 
 
+@kernel
+def hand_over(program: Program, state: State, s: int) -> None:
+    """Let the bytes of a storage go to the one that replaces it; no eviction is counted."""
+    if state.holds[s].is_pinned:
+        state.holds[s].is_pinned = 0
+        state.holds[s].locks -= 1
+    vacate(program, state, s)
+
+
+@shared_kernel
+def is_awaited_elsewhere(program: Program, state: State, s: int, c: int) -> bool:
+    """Say whether tensors that are not computed wait for a storage, a call's results aside."""
+    call = program.calls[c]
+    waiting = state.holds[s].waiting
+    for t in range(call.first_result, call.end_result):
+        flag = program.tensors[t].first_wait
+        for i in range(call.first_source, call.end_source):
+            waiting -= program.sources[i] == s and state.waiting[flag] != 0
+            flag += 1
+    return waiting > 0
+
+
 @shared_kernel
 def _cut_off(program: Program, state: State, s: int) -> None:
     """Ignore a storage's edges from now on; its class keeps its cost."""

@@ -28,6 +28,7 @@ Readings of the contract that the reference rows settle or leave open:
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
@@ -68,6 +69,7 @@ class Call:
         self.parents: list[Tensor] = []
         self.results: list[Tensor] = []
         self.mutated: dict[Tensor, Storage] = {}  # result -> the storage that it replaces
+        self.last: set[Tensor] = set()  # of these, whose old storage no name means afterwards
 
 
 class Tensor:
@@ -215,6 +217,13 @@ class Simulator:
         )
         new = call.results[len(results) : len(results) + len(old)]
         call.mutated = dict(zip(new, old, strict=True))
+        dropped = Counter(old)
+        call.last = {
+            t
+            for t, s in call.mutated.items()
+            if self.trace.rebinding == "storage" or s.references == dropped[s]
+            if not s.constant
+        }
         self.issue(call)
         for name, tensor in zip(results, call.results, strict=False):
             self.bind(name, tensor)
@@ -391,6 +400,9 @@ class Simulator:
             if not r.defined:
                 self.define(r)
         for old in taken.values():
+            if old.pinned:
+                old.pinned = False
+                old.locks -= 1
             self.vacate(old)
 
     def define(self, tensor: Tensor) -> None:
@@ -413,12 +425,15 @@ class Simulator:
 
         Only with mutation in place, only for a result that is not defined, and only if nobody
         but this call holds a lock on the old storage; of two results that replace the same
-        storage the first takes it, the second is a copy.
+        storage the first takes it, the second is a copy. A pin on what cannot be made again does
+        not count if the program does not hold it after the call and no other result waits for it.
         """
         taken: dict[Tensor, Storage] = {}
         if self.mutation == "inplace":
             for result, old in call.mutated.items():
                 own_locks = sum(p.storage is old for p in parents)
+                if old.irreplaceable and result in call.last and old.waiting <= set(call.results):
+                    own_locks += old.pinned  # nobody needs it after this call
                 free = old.locks == own_locks and old not in taken.values()
                 if free and old.material and not result.defined:
                     taken[result] = old
