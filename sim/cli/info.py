@@ -27,7 +27,8 @@ def command(trace: str, as_json: bool, no_cache: bool) -> None:
 
     TRACE is a trace file, a log or what else rematsim import reads, plain or compressed, or
     bundled:NAME (see rematsim list traces); - or none reads standard input. No budget below the
-    lowest one worth trying can end well; that one may still fail.
+    lowest one worth trying can end well while constants stay (all policies but banish); that one
+    may still fail.
     """
     from ..traces.loading import load_trace
 
