@@ -28,8 +28,8 @@ BUDGETS = ("0.3x", "0.5x", "0.8x")
 POLICIES = ("eager", "ignore", "banish")
 WRAPPED = ("sample(h_DTR_eq)", "ignore_small(h_DTR_eq,0.01)")
 SEED = 7
-FEW_CALLS, MANY_CALLS = 1_000, 5_000
-SLOW = ("h_DTR_neighborhood",)  # half a minute on a trace with many calls
+FEW_CALLS, MANY_CALLS = 1_000, 3_000
+SLOW = ("h_DTR_neighborhood",)  # half a minute on llama_7b
 FIGURES = (
     *("budget_bytes", "status", "model_ns", "remat_ns", "peak_bytes", "evictions"),
     *("rematerializations", "evict_sha"),
@@ -40,7 +40,7 @@ HEADER = """\
 # seed {seed} where lots are drawn, slowdown limit 2. Made by make_golden.py. {count:,} of them were
 # equal in the reference simulator (tests/oracle.py), decision by decision, when they were made:
 # all of traces with fewer than {few:,} calls, those at 0.5x of traces with fewer than {many:,}, and
-# those at 0.8x of the others (which have no {slow}), of
+# those at 0.8x that ended well of the others (which have no {slow}), of
 # {checked}
 """
 
@@ -49,13 +49,6 @@ def methods(trace: Trace) -> list[str]:
     """Name every heuristic that is run on a trace, and the two wrappers around one."""
     left_out = SLOW if trace.n_calls >= MANY_CALLS else ()
     return [*(name for name in names() if name not in left_out), *WRAPPED]
-
-
-def checked_budgets(trace: Trace) -> tuple[str, ...]:
-    """Name the budgets at which the reference simulator takes no hours."""
-    if trace.n_calls < FEW_CALLS:
-        return BUDGETS
-    return ("0.5x",) if trace.n_calls < MANY_CALLS else ("0.8x",)
 
 
 def run(trace: Trace, method: str, policy: str, budget: str) -> RunResult:
@@ -78,7 +71,13 @@ def is_checked(trace: Trace, row: dict[str, str]) -> bool:
     """Whether the reference simulator has to agree with a row."""
     import oracle
 
-    return row["budget"] in checked_budgets(trace) and row["method"] in oracle.SCORES
+    if trace.n_calls < FEW_CALLS:
+        is_due = True
+    elif trace.n_calls < MANY_CALLS:
+        is_due = row["budget"] == "0.5x"
+    else:  # the reference takes minutes where a long trace thrashes
+        is_due = row["budget"] == "0.8x" and row["status"] == "ok"
+    return is_due and row["method"] in oracle.SCORES
 
 
 def check(trace: Trace, result: RunResult) -> None:
