@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 SOURCES := sim traces heuristics analysis tests examples benchmarks
 DEMO := out/demo
+MODELS := resnet32 densenet unet lstm treelstm gpt vit_2steps llama_7b
 
 .PHONY: help demo test bench clean format lint types sizes tests
 
@@ -32,7 +33,7 @@ $(VENV)/installed-test: pyproject.toml | $(BIN)/pip
 
 demo: $(VENV)/installed
 	@mkdir -p out
-	$(BIN)/rematsim sweep bundled:unet bundled:resnet32 bundled:treelstm bundled:gpt \
+	$(BIN)/rematsim sweep $(MODELS:%=bundled:%) \
 	    --budget 0.1x:1.0x:0.1x --out $(DEMO).sqlite --csv $(DEMO).csv
 	@$(BIN)/rematsim plot $(DEMO).sqlite --kind overhead --out $(DEMO)-overhead.png >/dev/null
 	$(BIN)/rematsim replay bundled:resnet32 --heuristic h_DTR_eq --budget 0.4x \
@@ -40,7 +41,7 @@ demo: $(VENV)/installed
 	@$(BIN)/rematsim plot $(DEMO).run --out $(DEMO)-memory.png >/dev/null
 	@echo
 	@echo "Written:"
-	@echo "  $(DEMO).sqlite        every run: four models, six heuristics, ten budgets"
+	@echo "  $(DEMO).sqlite        every run: eight models, six heuristics, ten budgets"
 	@echo "  $(DEMO).csv           the same"
 	@echo "  $(DEMO)-overhead.png  slowdown against budget"
 	@echo "  $(DEMO).run           one run in full: row, event log, storages"

@@ -196,7 +196,7 @@ def child_one_run() -> Row:
     """Do what a first user does."""
     from rematsim import simulate
 
-    return {"status": simulate("bundled:mlp", "h_DTR_eq", "0.5x").status}
+    return {"status": simulate("bundled:unet", "h_DTR_eq", "0.5x").status}
 
 
 def measure_cold(given: argparse.Namespace) -> Row:

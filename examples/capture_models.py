@@ -38,7 +38,7 @@ def report(names: list[str], out: Path, repeat: int, suffix: str) -> Iterator[st
         log.save(path)
         times = "estimated" if log.trace.times_estimated else "measured"
         yield (
-            f"{path}: {log.ops} operator calls, {log.trace.compute_ns / 1e6:.1f} ms ({times}), "
+            f"{path}: {log.trace.n_calls:,} calls, {log.trace.compute_ns / 1e6:.1f} ms ({times}), "
             f"peak {log.peak_bytes:,} B, {path.stat().st_size:,} B on disk"
         )
 

@@ -31,7 +31,7 @@ TRACES = {
     "synthetic:chain:16": ("0.4x", "0.7x"),
     "synthetic:tree:3,steps=2": ("0.4x", "0.7x"),
     "synthetic:random:3,n_calls=30": ("0.6x", "0.8x"),
-    "bundled:mlp": ("0.7x",),
+    "synthetic:transformer:2": ("0.7x",),
 }
 LIMIT = 2.0  # slowdown
 SUMS = {"ancestors": "ancestor_ns", "descendants": "descendant_ns", "classes": "class_ns"}

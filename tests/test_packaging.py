@@ -113,8 +113,8 @@ def test_installed_wheel_works_from_another_folder(wheel: Path, tmp_path: Path) 
     assert Path(place.strip()).is_relative_to(environment)
     command = environment / "bin" / "rematsim"
     assert run(command, "--version", cwd=elsewhere, **clean).startswith("rematsim ")
-    assert "bundled:mlp" in run(command, "list", "traces", cwd=elsewhere, **clean)
-    told = run(command, "replay", "bundled:mlp", "--budget", "0.6x", "--no-cache",
+    assert "bundled:unet" in run(command, "list", "traces", cwd=elsewhere, **clean)
+    told = run(command, "replay", "bundled:unet", "--budget", "0.6x", "--no-cache",
                cwd=elsewhere, **clean)  # fmt: skip
     assert "status" in told
     run(python, "-m", "rematsim", "--version", cwd=elsewhere, **clean)

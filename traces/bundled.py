@@ -1,7 +1,7 @@
 """The traces that ship with rematsim: their names and where they are.
 
-They are logs or trace files of real training steps; ``data/README.md`` says how each was made.
-Reading them is the business of ``loading.py``.
+They are trace files of real training steps; ``data/README.md`` says how each was made. Reading
+them is the business of ``loading.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import UnknownNameError
 
 PREFIX = "bundled:"
-_SUFFIXES = (".trace", ".log.gz", ".log.zst", ".log")
+_SUFFIX = ".trace"
 
 
 def bundled_traces() -> dict[str, Path]:
@@ -24,13 +24,7 @@ def bundled_traces() -> dict[str, Path]:
     True
     """
     folder = Path(str(resources.files(__package__))) / "data"
-    found = {
-        path.name.removesuffix(suffix): path
-        for path in folder.iterdir()
-        for suffix in _SUFFIXES
-        if path.name.endswith(suffix)
-    }
-    return dict(sorted(found.items()))
+    return {path.stem: path for path in sorted(folder.glob(f"*{_SUFFIX}"))}
 
 
 def bundled_path(name: str) -> Path:

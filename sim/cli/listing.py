@@ -47,6 +47,7 @@ COLUMN_MEANINGS = {
 }
 
 FORMATS = {
+    ".trace": "trace file: keeps everything; what import and capture write",
     ".log": "operator log of the DTR prototype: JSON, an instruction a line",
     ".gz, .zst": "the same, compressed",
     ".zip": "several logs, with a manifest.json or without; FILE.zip::NAME is one of them",

@@ -96,6 +96,6 @@ def test_how_lines_are_ended_does_not_matter(change: str) -> None:
 
 
 def test_a_bundled_sample_loads() -> None:
-    trace = load_trace("bundled:mlp", cache=False)
-    assert trace.name == "mlp"
+    trace = load_trace("bundled:unet", cache=False)
+    assert trace.name == "unet"
     assert trace.n_calls > 0

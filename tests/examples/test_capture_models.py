@@ -20,7 +20,7 @@ def test_a_model_is_captured_and_written(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     trace = load_trace(tmp_path / "mlp.trace")
-    assert f"mlp.trace: {trace.n_calls} operator calls" in done.stdout
+    assert f"mlp.trace: {trace.n_calls} calls" in done.stdout
     assert "param:0.weight" in trace.names
 
 

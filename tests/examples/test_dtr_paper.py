@@ -78,7 +78,8 @@ def test_whole_evaluation_writes_figures_and_tables(
     dtr_paper: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One command: every file that it names is there; started again, it runs nothing again."""
-    arguments = ["--logs", "bundled:mlp", "bundled:unet", "--out", str(tmp_path), "--jobs", "1"]
+    logs = ["bundled:densenet", "bundled:unet"]
+    arguments = ["--logs", *logs, "--out", str(tmp_path), "--jobs", "1"]
     dtr_paper.main(arguments)
     first = capsys.readouterr()
     files = [Path(line) for line in first.out.splitlines() if line.startswith(str(tmp_path))]
@@ -95,7 +96,7 @@ def test_whole_evaluation_writes_figures_and_tables(
     ]
     assert all(file.stat().st_size > 0 for file in files)
     runs = pd.read_csv(tmp_path / "runs.csv")
-    assert set(runs["trace"]) == {"mlp", "unet"}
+    assert set(runs["trace"]) == {"densenet", "unet"}
     assert runs["method"].nunique() == 7 + 11
     assert set(runs["deallocation"]) == {"eager", "ignore", "banish"}
     assert runs["metadata_accesses"].notna().sum() == 2 * len(dtr_paper.COUNTED) * 5

@@ -118,5 +118,5 @@ def test_the_command_prints_a_table(
 def test_what_cannot_be_compared_is_told_in_a_line(
     arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare-memory", "bundled:mlp", *arguments]) == code
+    assert main(["compare-memory", "bundled:unet", *arguments]) == code
     assert message in capsys.readouterr().err

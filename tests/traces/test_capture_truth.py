@@ -74,7 +74,8 @@ def test_live_bytes_are_those_of_the_allocator_at_every_operator(
     truth = allocated(profile, [moment for moment, _ in begins])
     widths = [width for _, width in begins]
     firsts = [0, *accumulate(widths)][:-1]
-    seen = [curve(log.recording)[first] for first in firsts]
+    totals = curve(log.recording)
+    seen = [totals[first] for first in firsts]
     assert sum(widths) == log.ops
     assert {call.phase for call in log.recording.calls} == {
         PHASE_FORWARD,
