@@ -218,7 +218,9 @@ def chakra(nodes: list[dict[str, Any]] | None = None, micros: int = 3) -> bytes:
     for item in nodes or [n for n in STEP if n["op_schema"]]:
         flat = _flat(item, False)
         message = field(1, flat["id"]) + field(2, f"{flat['name']}(0)") + field(3, 4)
-        message += field(4, varint(flat["parent"])) + field(7, flat.get("micros", micros))
+        message += field(4, varint(flat["parent"]))
+        message += field(5, b"".join(map(varint, flat.get("data", ()))))
+        message += field(7, flat.get("micros", micros))
         for number, side in ((8, "input"), (9, "output")):
             parts = (flat[f"{side}s"], flat[f"{side}_shapes"], flat[f"{side}_types"])
             message += field(number, b"".join(field(k + 1, repr(p)) for k, p in enumerate(parts)))

@@ -25,6 +25,7 @@ from .wording import place, reason, show
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 LOG_SUFFIXES = (".log", ".jsonl", ".json", ".trace")
+OTHER_SUFFIXES = (".csv", ".et", ".onnx", ".pickle")  # what may also be read, if there is no log
 # What zipfile raises on damaged or hostile files.
 _FAILURES = (
     zipfile.BadZipFile,
@@ -149,9 +150,13 @@ class Archive:
 
     def _found(self) -> list[Member]:
         """List every log of a zip without a manifest."""
-        paths = [path for path in self._entries if _is_log(path)]
-        if not paths:
-            self._fail(f"no log in the zip: none of its files ends in {' or '.join(LOG_SUFFIXES)}")
+        for suffixes in (LOG_SUFFIXES, OTHER_SUFFIXES):
+            paths = [path for path in self._entries if _is_log(path, suffixes)]
+            if paths:
+                break
+        else:
+            known = ", ".join((*LOG_SUFFIXES, *OTHER_SUFFIXES))
+            self._fail(f"no log in the zip: none of its files ends in one of {known}")
         names = _apart(_apart([stem(path) for path in paths], map(_bare, paths)), paths)
         return [Member(name, path) for name, path in zip(names, paths, strict=True)]
 
@@ -199,9 +204,9 @@ def _bare(path: str) -> str:
     return str(PurePosixPath(path).with_suffix(""))
 
 
-def _is_log(path: str) -> bool:
+def _is_log(path: str, suffixes: tuple[str, ...]) -> bool:
     """Say whether a file looks like a log."""
     name = path.rsplit("/", 1)[-1]
     for suffix in PACKED_SUFFIXES:
         name = name.removesuffix(suffix)
-    return name.endswith(LOG_SUFFIXES) and not name.startswith(".") and "__MACOSX" not in path
+    return name.endswith(suffixes) and not name.startswith(".") and "__MACOSX" not in path

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .devices import Device
+from .wording import show
 
 # What of a peak is reached: of arithmetic in large products, of bandwidth in large copies.
 FLOPS_SHARE, BANDWIDTH_SHARE = 0.75, 0.85
@@ -58,7 +59,7 @@ class TensorKind(NamedTuple):
         try:
             return self.numel * ITEM_BYTES[self.dtype]
         except KeyError:
-            raise InputError(f"dtype {self.dtype!r}: its size is not known") from None
+            raise InputError(f"dtype {show(self.dtype)}: its size is not known") from None
 
     def text(self) -> str:
         """Write it as traces do.
@@ -87,7 +88,9 @@ class TensorKind(NamedTuple):
         dtype, bracket, rest = text.partition("[")
         sizes = rest.removesuffix("]").split(",") if rest != "]" else []
         if not bracket or not rest.endswith("]") or not all(s.isdecimal() for s in sizes):
-            raise InputError(f"kind {text!r}: expected a dtype and a shape, as in float32[64,3]")
+            raise InputError(
+                f"kind {show(text)}: expected a dtype and a shape, as in float32[64,3]"
+            )
         return cls(dtype, tuple(map(int, sizes)))
 
 

@@ -8,17 +8,18 @@ A curve is no trace: it says nothing of operators. A replay is held against it
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import TraceError
-from .contents import Content
-from .wording import place
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from .importers.reader import Request
 
     Int64 = NDArray[np.int64]
 
@@ -66,7 +67,8 @@ def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Cu
     ----------
     path : str or path
         A CUDA memory snapshot (.pickle), a Kineto trace made with ``profile_memory``, or a memory
-        timeline (.json); plain or packed.
+        timeline (.json); plain or packed, ``x.zip::NAME`` for one of a zip, ``-`` for standard
+        input.
     device : str, optional
         Whose memory (``cuda:1``, ``cpu``); by default the one that holds most.
 
@@ -79,11 +81,9 @@ def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Cu
     TraceError
         It is none of these, is damaged, or has no memory events of the device.
     """
-    from .unpacking import stem
+    from .loading import open_content
 
-    given = os.fspath(path)
-    content = Content.of_file(given, place(given))
-    content.name = stem(given)
+    content = open_content(path)
     head = content.head
     for module in READERS:
         reader = import_module(f".importers.{module}", __package__)
@@ -121,9 +121,12 @@ def choose_device(sizes: dict[str, int], device: str | None, where: str) -> str:
     return device
 
 
-def no_trace(what: str, where: str) -> TraceError:
-    """Say that a curve was given where a trace is wanted."""
-    hint = "use compare-memory to hold a replay against it"
-    return TraceError(
-        f"{what}: it names no operators, so no trace can be made of it; {hint}", where
-    )
+def refusing(what: str) -> Callable[[Request], NoReturn]:
+    """Give the ``read`` of a reader whose files hold curves: it makes no trace and says so."""
+
+    def read(request: Request) -> NoReturn:
+        hint = "use compare-memory to hold a replay against it"
+        rule = "it names no operators, so no trace can be made of it"
+        raise TraceError(f"{what}: {rule}; {hint}", request.where)
+
+    return read

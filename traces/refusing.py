@@ -6,10 +6,12 @@ Needs torch, so only the modules of a capture import it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from ..errors import InputError, TraceError
 
@@ -32,38 +34,55 @@ def refuse_compiled(models: Iterable[Any]) -> None:
                 raise InputError(f"{where} is compiled (torch.compile): {_HINT}")
 
 
-class CompiledSentinel:
-    """Notices a call of a function that ``torch.compile`` made, while a capture runs.
+@contextmanager
+def compiled_calls_reported(report: Callable[[Exception], None]) -> Iterator[None]:
+    """Notice calls of functions that ``torch.compile`` made, in the block.
 
-    Parameters
-    ----------
-    report : callable
-        Told of the first one.
+    Such a function asks for its callback before each call; one that compiles, and not one that
+    forbids it, counts.
     """
 
-    _NAME = "_callback_from_stance"  # what such a function asks before each call
-
-    def __init__(self, report: Callable[[Exception], None]) -> None:
-        self._report = report
-        self._original: Any = None
-
-    def open(self) -> None:
-        """Begin to notice; where torch has no such place, nothing is noticed."""
-        module = sys.modules.get("torch._dynamo.eval_frame")
-        self._original = getattr(module, self._NAME, None)
-        if self._original is not None:
-            setattr(module, self._NAME, self._called)
-
-    def close(self) -> None:
-        """Stop noticing."""
-        if self._original is not None:
-            setattr(sys.modules["torch._dynamo.eval_frame"], self._NAME, self._original)
-
-    def _called(self, callback: Any) -> Any:
-        """Answer as torch does; a callback that compiles, and not one that forbids it, counts."""
+    def note(callback: Any = None) -> None:
         if callable(callback):
-            self._report(TraceError(f"a compiled function was called (torch.compile): {_HINT}"))
-        return self._original(callback)
+            report(TraceError(f"a compiled function was called (torch.compile): {_HINT}"))
+
+    with _overheard("torch._dynamo.eval_frame", "_callback_from_stance", note):
+        yield
+
+
+@contextmanager
+def backward_passes_reported(report: Callable[[], None]) -> Iterator[None]:
+    """Notice backward passes that a program begins, in any thread, in the block."""
+    with _overheard("torch.autograd", "_engine_run_backward", lambda *_, **__: report()):
+        yield
+
+
+@contextmanager
+def _overheard(module: str, name: str, note: Callable[..., None]) -> Iterator[None]:
+    """Have a function of torch tell of its calls; where there is none such, nothing is told."""
+    place = sys.modules.get(module)
+    original = getattr(place, name, None)
+    if place is None or original is None:
+        yield
+        return
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        note(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    setattr(place, name, called)
+    try:
+        yield
+    finally:
+        setattr(place, name, original)
+
+
+def is_watched_here(mode: Any) -> bool:
+    """Say whether a dispatch mode sees the operators of this thread.
+
+    The engine of autograd runs threads of its own, with the modes of the thread that started it.
+    """
+    return any(mode is one for one in _get_current_dispatch_mode_stack())
 
 
 def has_cuda_build() -> bool:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 
 from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
+from .importers.et_schemas import RUNNING_STATISTICS, TRAINING_ARGUMENT
 from .storages import dense_tensors
 
 # Operators whose schema hides that they write to the running mean and variance when training.
-HIDDEN_WRITES = dict.fromkeys(
-    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({3, 4})
-)
-TRAINING_ARGUMENT = 5
+HIDDEN_WRITES = {
+    name.removeprefix("aten::"): frozenset(places) for name, places in RUNNING_STATISTICS.items()
+}
 COLLECTIVES = ("c10d", "_c10d_functional", "_dtensor")
 
 

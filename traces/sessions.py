@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
 
 from ..errors import InputError
+from ..garbage import collection_paused
 from .clocks import Clock
 from .marks import listeners
 from .recorder import Recorder
 from .recording import Recording
-from .refusing import CompiledSentinel, refuse_compiled
+from .refusing import (
+    backward_passes_reported,
+    compiled_calls_reported,
+    is_watched_here,
+    refuse_compiled,
+)
 
 __all__ = ["Session", "after_steps"]
 
@@ -54,10 +61,8 @@ class Session:
         self._models, self._optimizers = list(models), list(optimizers)
         self._clock, self._has_marks = clock, has_marks
         self._metronome = self._optimizers[0] if self._optimizers else None
-        self._was_collecting = True
         self._recorder: Recorder | None = None
-        self._hook: Any = None
-        self._sentinel = CompiledSentinel(self._fail)
+        self._closing = ExitStack()
 
     def open(self) -> None:
         """Begin to record.
@@ -73,29 +78,23 @@ class Session:
                 "nesting is refused"
             )
         refuse_compiled(self._models)
-        self._was_collecting = gc.isenabled()
         gc.collect()
-        gc.disable()
-        self._recorder = Recorder(self._models, self._optimizers, self._clock)
-        if self._has_marks:
+        with ExitStack() as stack:
+            stack.enter_context(collection_paused())
+            self._recorder = Recorder(self._models, self._optimizers, self._clock)
             listeners.append(self._said)
-            self._hook = after_steps(self._stepped)
-        self._sentinel.open()
-        _running.append(self)
-        self._recorder.__enter__()
+            stack.callback(listeners.remove, self._said)
+            stack.callback(after_steps(self._stepped).remove)
+            stack.enter_context(compiled_calls_reported(self._fail))
+            stack.enter_context(backward_passes_reported(self._backward_begins))
+            _running.append(self)
+            stack.callback(_running.remove, self)
+            stack.enter_context(self._recorder)
+            self._closing = stack.pop_all()
 
     def close(self) -> None:
-        """Stop recording."""
-        if self not in _running or self._recorder is None:
-            return
-        self._recorder.__exit__(None, None, None)
-        _running.remove(self)
-        self._sentinel.close()
-        if self._has_marks:
-            listeners.remove(self._said)
-            self._hook.remove()
-        if self._was_collecting:
-            gc.enable()
+        """Stop recording, if it has not been."""
+        self._closing.close()
 
     def recording(self) -> Recording:
         """Return what was recorded.
@@ -122,14 +121,24 @@ class Session:
         if self._recorder is not None and self._recorder.failure is None:
             self._recorder.failure = failure
 
+    def _is_unseen(self, what: str) -> bool:
+        """Say whether something runs where it is not recorded; then there will be no recording."""
+        recorder = self._recorder
+        assert recorder is not None, "a session that was opened"
+        return not is_watched_here(recorder) and recorder.is_elsewhere(what)
+
+    def _backward_begins(self) -> None:
+        """Notice a backward pass."""
+        self._is_unseen("a backward pass")
+
     def _said(self) -> None:
         """Note a mark of the program."""
-        self.end_step(is_said=True)
+        if not self._is_unseen("mark_step()") and self._has_marks:
+            self.end_step(is_said=True)
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         """Note a step of the optimizer that counts: the first that steps, if none was given."""
-        assert self._recorder is not None
-        if self._recorder.is_elsewhere(f"the step of {type(optimizer).__name__}"):
+        if self._is_unseen(f"the step of {type(optimizer).__name__}") or not self._has_marks:
             return
         if self._metronome is None:
             self._metronome = optimizer

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from .cache import Value, cache_get, cache_put
+from .provenance import Provenance
 from .trace import ARRAYS, TEXTS, Trace
 
 SEPARATOR = "\0"
@@ -41,6 +45,7 @@ def stored_trace(key: str, name: str, source: str) -> Trace | None:
     fields["rebinding"] = entry["rebinding"]
     fields["times_estimated"] = entry["times_estimated"] == "yes"
     fields["digest"] = entry["digest"]
+    fields["provenance"] = _provenance(str(entry["provenance"]), source)
     return Trace.restore({**fields, "name": name, "source": source})
 
 
@@ -52,7 +57,14 @@ def store_trace(key: str, trace: Trace) -> None:
     entry["rebinding"] = trace.rebinding
     entry["times_estimated"] = "yes" if trace.times_estimated else "no"
     entry["digest"] = trace.digest
+    entry["provenance"] = msgspec.json.encode(trace.provenance).decode()
     cache_put(f"trace-{reader_digest()}-{key}", entry)
+
+
+def _provenance(text: str, source: str) -> Provenance | None:
+    """Read what was stored of a file, which may be at another place now."""
+    provenance = msgspec.json.decode(text, type=Provenance | None)
+    return provenance and replace(provenance, files=(source,))
 
 
 def _join(texts: tuple[str, ...]) -> str | list[str]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from .provenance import Provenance
+
     Int8 = NDArray[np.int8]
     Int32 = NDArray[np.int32]
     Int64 = NDArray[np.int64]
@@ -94,6 +96,8 @@ class Trace:
         position) or ``"storage"`` (every live name of its storage).
     times_estimated : bool
         Whether the times are a model's and not measured.
+    provenance : Provenance or None
+        Which files it was made of and what was inferred, if it was read; not part of the digest.
     """
 
     name: str
@@ -124,6 +128,7 @@ class Trace:
     result_kind: Int32
     rebinding: str = "listed"
     times_estimated: bool = False
+    provenance: Provenance | None = None
 
     @classmethod
     def restore(cls, fields: dict[str, Any]) -> Trace:
@@ -139,6 +144,10 @@ class Trace:
         trace = object.__new__(cls)
         trace.__dict__.update(fields)
         return trace
+
+    def made_from(self, provenance: Provenance | None) -> Trace:
+        """Give the same trace with another provenance; nothing is copied."""
+        return self.restore({**self.__dict__, "provenance": provenance})
 
     def __getattr__(self, name: str) -> tuple[str, ...]:
         """Take texts apart that are packed; called for what the instance does not have yet."""
@@ -176,7 +185,7 @@ class Trace:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256, in hexadecimal, of everything but name, source and source lines."""
+        """SHA-256, in hexadecimal, of all but name, source, source lines and provenance."""
         digest = hashlib.sha256(b"rematsim trace 1\0")
         digest.update(f"{self.rebinding} {int(self.times_estimated)}".encode())
         has_kinds = bool(self.value_kinds)

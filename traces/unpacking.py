@@ -20,7 +20,15 @@ from .wording import reason
 
 GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", (b"PK\x03\x04", b"PK\x05\x06")
 PACKED_SUFFIXES = (".gz", ".zst")
-LONGEST_MARK = 4
+# What is refused by name: how it begins, or what stands in the head of a tar archive.
+OTHER_PACKINGS = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"Rar!": "RAR",
+}
+TAR, TAR_AT = b"ustar", 257
+LONGEST_MARK = TAR_AT + len(TAR)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DEFAULT_MAX_BYTES = 2 << 30
 MAX_RATIO = 250  # logs pack to a thirtieth; only what is made to burst packs to so little
@@ -74,10 +82,23 @@ def unpack_stream(chunks: Iterator[bytes], where: str) -> Iterator[bytes]:
         elif begin.startswith(ZSTD):
             chunks = _bounded(_unzstd(chunks, where), packed, where)
     begin, chunks = _peek(chunks)
-    if begin.startswith(ZIP):
-        raise TraceError("a zip inside another file: unpack it first", where)
+    other = _other_packing(begin)
+    if other:
+        raise TraceError(f"{other}: unpack it first", where)
     yield next(chunks, b"").removeprefix(BYTE_ORDER_MARK)
     yield from chunks
+
+
+def _other_packing(begin: bytes) -> str:
+    """Say what else a file is packed as, if it is."""
+    if begin.startswith(ZIP):
+        return "a zip inside another file"
+    if begin.startswith(TAR, TAR_AT):
+        return "a tar archive"
+    for mark, name in OTHER_PACKINGS.items():
+        if begin.startswith(mark):
+            return f"packed as {name}"
+    return ""
 
 
 class ChunkFile(io.RawIOBase):

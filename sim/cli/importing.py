@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .output import check_writable, format_bytes, format_count, print_json
+from .output import check_writable, format_bytes, format_counts, print_json
 
 if TYPE_CHECKING:
     from ..traces.importing import Import
@@ -84,9 +84,8 @@ def _lines(found: Import, out: str) -> list[str]:
 
 def _counts(what: str, counts: Mapping[str, int]) -> list[str]:
     """Put counts into lines that are not too long."""
-    items = [f"{format_count(count)} {kind}" for kind, count in counts.items() if count]
     lines = [f"  {what:<9}"]
-    for item in items or ["nothing"]:
+    for item in format_counts(counts):
         if len(lines[-1]) + len(item) > WIDTH:
             lines.append(" " * 11)
         lines[-1] += f" {item};"

@@ -5,12 +5,13 @@ The first question of everybody who has a log; everything here is known without 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
-from .output import format_bytes, format_count, format_ns, print_fields, print_json
+from .output import format_bytes, format_count, format_counts, format_ns, print_fields, print_json
 
 if TYPE_CHECKING:
     from ..requirements import Requirements
@@ -61,6 +62,7 @@ def collect(trace: Trace, is_cached: bool = True) -> dict[str, Any]:
         "unlimited_peak_bytes": peak,
         "lowest_budget_bytes": needs.lowest_budget_bytes,
         "lowest_budget_reason": _reason(trace, needs),
+        "provenance": None if trace.provenance is None else asdict(trace.provenance),
     }
 
 
@@ -136,4 +138,14 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
         "unlimited peak": f"{format_bytes(peak)} = 1.0x",
         "lowest budget worth trying": f"{format_bytes(lowest)}{share}: "
         f"{facts['lowest_budget_reason']}",
-    }
+    } | _made_of(facts["provenance"])
+
+
+def _made_of(provenance: dict[str, Any] | None) -> dict[str, str]:
+    """Put into words what a trace was made of, where something was inferred or dropped."""
+    summary = provenance["summary"] if provenance else {}
+    if not provenance or not (summary["inferred"] or summary["dropped"]):
+        return {}
+    files = " with ".join(provenance["files"])
+    told = {what: "; ".join(format_counts(summary[what])) for what in ("inferred", "dropped")}
+    return {"made of": f"{files} ({provenance['format']})"} | told

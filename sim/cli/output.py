@@ -62,6 +62,17 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def format_counts(counts: Mapping[str, int]) -> list[str]:
+    """Write what there is how many of; what there is none of is left out.
+
+    Examples
+    --------
+    >>> format_counts({"calls": 1234, "copies": 0}), format_counts({})
+    (['1,234 calls'], ['nothing'])
+    """
+    return [f"{format_count(n)} {kind}" for kind, n in counts.items() if n] or ["nothing"]
+
+
 def print_json(value: object) -> None:
     """Print JSON: a list with an item a line, an object with a field a line."""
     if isinstance(value, list):

@@ -1,9 +1,9 @@
 """Coverage-guided fuzzing of the readers of all formats; run by hand, not by pytest.
 
-    pip install atheris                      # in an environment that has rematsim, Python <= 3.12
     python tests/traces/fuzz_formats_guided.py -runs=1000000 -max_len=4096 FOLDER
 
-As ``fuzz_reader.py``, which does it for DTR logs; what is checked is in ``fuzz_formats.py``.
+``guided_fuzzing.py`` says what that needs and does; what is checked is in ``fuzz_formats.py``.
+``fuzz_reader.py`` does more for DTR logs, ``fuzz_profiles.py`` for profiles.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ with atheris.instrument_imports(include=["rematsim"]):
 
     for module in READERS:  # imported later, they would not be followed
         load_reader(module)
+from guided_fuzzing import fuzz
 
 TOKEN = re.compile(rb'[\[\]{},:;"\n\0]|[^\[\]{},:;"\n\0]+')
 ODD = [b"-1", b"0", b"1e309", b"9007199254740993", b"null", b"[]", b"{}", b'""', b"\0" * 8]
@@ -48,17 +49,5 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
     return b"".join(tokens)[:max_size]
 
 
-def main() -> None:
-    """Fill the folder, then fuzz."""
-    folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
-    for folder in folders[:1]:
-        folder.mkdir(exist_ok=True)
-        if not any(folder.iterdir()):
-            for k, seed in enumerate(seeds()):
-                (folder / f"seed-{k}").write_bytes(seed)
-    atheris.Setup(sys.argv, check, custom_mutator=mutate)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    fuzz(seeds(), check, mutate)

@@ -1,11 +1,8 @@
 """Coverage-guided fuzzing of the readers; run by hand, not by pytest.
 
-    pip install atheris                      # in an environment that has rematsim, Python <= 3.12
     python tests/traces/fuzz_reader.py -runs=1000000 -max_len=4096 FOLDER
 
-FOLDER keeps the inputs that reached something new; it is filled with logs to start from if it is
-empty. Whatever else comes out than a Trace or a TraceError ends the run, and the input that did it
-is written to a file ``crash-...``. What has been found so far is in ``test_fuzz.py``.
+``guided_fuzzing.py`` says what that needs and does. What has been found is in ``test_fuzz.py``.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["rematsim"]):
     from fuzz_target import check, seeds
+from guided_fuzzing import fuzz
 
 LINE_END = b"\n"
 
@@ -56,17 +54,5 @@ def swap_tokens(line: bytes, chance: random.Random) -> bytes:
 SEED_LINES = [line for seed in seeds() for line in seed.split(LINE_END)]
 
 
-def main() -> None:
-    """Fill the folder, then fuzz."""
-    folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
-    for folder in folders[:1]:
-        folder.mkdir(exist_ok=True)
-        if not any(folder.iterdir()):
-            for k, seed in enumerate(seeds()):
-                (folder / f"seed-{k}").write_bytes(seed)
-    atheris.Setup(sys.argv, check, custom_mutator=mutate)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    fuzz(seeds(), check, mutate)

@@ -48,10 +48,14 @@ def test_where_there_are_kernels_their_time_counts() -> None:
         node(40, 6, "kernel of what is inside addmm", micros=11, is_cpu=False),
         node(41, 13, "kernel", micros=50, is_cpu=False),
         node(42, 99, "kernel of nobody", micros=1, is_cpu=False),
+        node(43, 4, "kernel of addmm, waiting for t", micros=5, is_cpu=False, data=(5, 4)),
     ]
     imported = read(chakra([*CALLS, *kernels]))
-    assert imported.trace.call_time_ns.tolist() == [0, 11_000, 0, 50_000, 0]
-    assert imported.summary.taken["kernels"] == 3
+    assert imported.trace.call_time_ns.tolist() == [0, 16_000, 0, 50_000, 0]
+    summary = imported.summary
+    assert summary.taken["kernels"] == 3
+    assert summary.dropped["kernels that no call launched"] == 1
+    assert summary.inferred["calls of 0 ns (views, and what launched no kernel)"] == 3
 
 
 BROKEN = {

@@ -6,6 +6,7 @@ import os
 import pickle
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 import profile_files as files
@@ -63,6 +64,84 @@ def test_memory_timelines_of_both_forms(tmp_path: Path) -> None:
     assert curve.start_bytes == 8
 
 
+def event(action: str, size: int, **more: object) -> dict[str, object]:
+    """As torch writes it, frames included."""
+    frames = [{"filename": "a.py", "line": 1, "name": "f"}]
+    known = {"addr": 0x7F00, "stream": 0, "frames": frames, "compile_context": "N/A"}
+    return {"action": action, "size": size, **known, **more}
+
+
+EVENTS = [
+    event("segment_alloc", 4096),
+    event("alloc", 1000),
+    event("alloc", 300),
+    event("segment_map", 2048),
+    event("free_requested", 1000),
+    event("snapshot", 1536, addr=0),
+    event("oom", 1 << 40, device_free=123),
+    event("free_completed", 1000),
+    event("alloc", 700),
+    event("free_requested", 700),
+    event("segment_unmap", 2048),
+    event("segment_free", 1024),
+    event("workspace_snapshot", 5),
+    {"size": 9},
+]
+# At the end 300 bytes are held and 700 wait to be freed, in blocks of multiples of 512.
+BLOCKS = [
+    {"address": 1, "size": 512, "requested_size": 300, "state": "active_allocated"},
+    {"address": 2, "size": 1024, "requested_size": 700, "state": "active_awaiting_free"},
+    {"address": 3, "size": 1536, "requested_size": 0, "state": "inactive"},
+]
+SEGMENT = {
+    "device": 0, "address": 1, "total_size": 3072, "allocated_size": 512, "active_size": 1536,
+    "requested_size": 1000, "stream": 0, "segment_type": "small", "segment_pool_id": (0, 0),
+    "is_expandable": False, "frames": [], "blocks": BLOCKS,
+}  # fmt: skip
+FULL = {
+    "segments": [SEGMENT, {"device": 1, "total_size": 7, "requested_size": 7, "blocks": []}],
+    "device_traces": [EVENTS, []],
+    "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1},
+    "external_annotations": [{"stage": "START", "name": "x", "device": 0, "time_us": 1}],
+}
+
+
+def test_every_kind_of_event_counts_as_what_it_is(tmp_path: Path) -> None:
+    """Bytes that were asked for: 0 before, +1000, +300, -1000 when done, +700 that only waits."""
+    curve = load(pickle.dumps(FULL), tmp_path)
+    assert not curve.is_relative
+    assert curve.start_bytes == 0
+    held = [0, 1000, 1300, 1300, 300, 1000, 1000, 1000]
+    assert curve.allocated_bytes.tolist() == held
+    assert curve.time_ns.tolist() == list(range(8)), "these events have no times"
+    assert curve.reserved_bytes is not None
+    assert curve.reserved_bytes.tolist() == [4096, 4096, 4096, 6144, 6144, 6144, 4096, 3072]
+
+
+def test_frees_count_when_asked_for_where_no_completion_is_told(tmp_path: Path) -> None:
+    """Then what waits is not held: 300 at the end."""
+    events = [one for one in EVENTS if one.get("action") != "free_completed"]
+    curve = load(pickle.dumps(FULL | {"device_traces": [events]}), tmp_path)
+    assert curve.allocated_bytes.tolist() == [0, 1000, 1300, 1300, 300, 1000, 300, 300, 300]
+
+
+def test_segments_of_older_builds_say_only_rounded_sizes(tmp_path: Path) -> None:
+    for missing, end in ((("requested_size",), 1536), (("requested_size", "active_size"), 512)):
+        segment = {key: value for key, value in SEGMENT.items() if key not in missing}
+        curve = load(pickle.dumps(FULL | {"segments": [segment]}), tmp_path)
+        assert curve.allocated_bytes[-1] == end
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_every_protocol_that_says_its_number_is_read(protocol: int, tmp_path: Path) -> None:
+    curve = load(pickle.dumps(FULL, protocol), tmp_path)
+    assert curve.allocated_bytes[-1] == 1000
+    mark = tmp_path / "touched"
+    with pytest.raises(TraceError, match="a snapshot is plain containers: refused"):
+        load(pickle.dumps(FULL | {"more": Touch(mark)}, protocol), tmp_path)
+    assert not mark.exists()
+
+
 class Touch:
     """Touches a file if anybody unpickles it."""
 
@@ -86,6 +165,11 @@ GLOBALS = [
     b"cos\nsystem\n.",
     b"\x80\x04\x8c\x02os\x8c\x06system\x93.",
     b"\x80\x02cbuiltins\neval\n.",
+    b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x02os\x8c\x06system\x93.",
+    b"\x80\x02(ios\nsystem\n.",
+    b"\x80\x02\x82\x01.",
+    b"\x80\x02Pobject\n.",
+    b"\x80\x04\x8c\x01x\x85R.",
 ]
 
 
@@ -125,6 +209,17 @@ BROKEN = {
     "times without sizes": (b"[[1,2],[[3]]]", "no memory timeline: 2 times and 1 sizes"),
     "something else": (b"hello", "no memory curve in it: it is neither a CUDA memory snapshot"),
 }
+
+
+def test_a_curve_is_found_in_a_zip(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.pickle", files.snapshot())
+        archive.writestr("b.pickle", files.snapshot(segments=None))
+    assert not load_curve(f"{path}::a").is_relative
+    assert load_curve(f"{path}::b").name == "b"
+    with pytest.raises(TraceError, match="a zip of several logs; it holds 'a', 'b'"):
+        load_curve(path)
 
 
 @pytest.mark.parametrize("what", BROKEN)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dtr_logs import START, constant, log, valid_lines
 from rematsim.cli.main import main
 from rematsim.errors import TraceError
 from rematsim.lowering import compile_trace
@@ -73,6 +74,37 @@ def test_the_command_writes_a_trace_and_tells_what_it_made(
     assert lines[3] == "  dropped   nothing"
     assert lines[4].startswith(f"written: {out} (")
     assert load_trace(out).n_calls == 1
+    assert main(["info", str(out)]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        f"made of                     {tmp_path}/g.json (networkx node-link graph)",
+        f"inferred                    {lines[2].removeprefix('  inferred  ')}",
+        "dropped                     nothing",
+    ]
+
+
+def test_what_is_read_without_an_import_says_what_was_inferred_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the cache as from the file, which may be at another place by then."""
+    monkeypatch.setenv("REMATSIM_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(GRAPH))
+        made_of = load_trace(tmp_path / name).provenance
+        assert made_of is not None
+        assert made_of.files == (f"{tmp_path}/{name}",)
+        assert made_of.summary.inferred["releases after last use"] == 1
+    assert synthetic("chain:3").provenance is None
+
+
+def test_lines_before_the_step_are_told_as_dropped(tmp_path: Path) -> None:
+    """The small log has one such line; a constant is two lines."""
+    for n_constants in (0, 3):
+        warm_up = log(*[constant("w", 64)] * n_constants)
+        (tmp_path / "a.log").write_bytes(warm_up + log(*valid_lines()))
+        dropped = import_trace([tmp_path / "a.log"]).summary.dropped
+        assert dropped == {"lines before START (warm-up)": 2 * n_constants + 1}
+    (tmp_path / "a.log").write_bytes(log(START, constant("w", 64)))
+    assert import_trace([tmp_path / "a.log"]).summary.dropped == {}
 
 
 def test_the_summary_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,9 +16,11 @@ import pytest
 import rematsim
 import zstandard
 from dtr_logs import START, call, constant, log, valid_lines
+from fuzz_formats import OPERATORS, TENSORS
 from rematsim.errors import InputError, TraceError, UnknownNameError
 from rematsim.traces import unpacking
 from rematsim.traces.importers import dtr_log
+from rematsim.traces.importing import import_trace
 from rematsim.traces.loading import load_trace, load_traces
 
 PLAIN = log(*valid_lines())
@@ -127,6 +132,25 @@ def test_several_files_are_read_in_order(tmp_path: Path) -> None:
     assert [trace.name for trace in load_traces(paths)] == ["b", "c", "a", "chain:2"]
 
 
+def tarred(data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo("a.log")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def test_tables_in_a_zip_are_found_packed_or_not(tmp_path: Path) -> None:
+    """Only where there is no log: a zip of logs may hold a table of results."""
+    tables = {"ops.csv.gz": gzip.compress(OPERATORS), "tensors.csv": TENSORS}
+    (tmp_path / "x.zip").write_bytes(zipped(tables))
+    pair = [f"{tmp_path}/x.zip::{name}" for name in ("ops", "tensors")]
+    assert import_trace(pair).trace.n_calls == 3
+    (tmp_path / "y.zip").write_bytes(zipped({"a.log": PLAIN, "results.csv": OPERATORS}))
+    assert load_trace(tmp_path / "y.zip").name == "a"
+
+
 ONE_LOG = zipped({"a.log": PLAIN})
 BROKEN = {
     "several.zip": (
@@ -136,8 +160,8 @@ BROKEN = {
     ),
     "none.zip": (
         zipped({"README": b"nothing here"}),
-        "DIR/none.zip: no log in the zip: none of its files ends in .log or .jsonl or .json "
-        "or .trace",
+        "DIR/none.zip: no log in the zip: none of its files ends in one of .log, .jsonl, .json, "
+        ".trace, .csv, .et, .onnx, .pickle",
     ),
     "up.zip": (
         zipped({"../a.log": PLAIN}),
@@ -212,6 +236,10 @@ BROKEN = {
     ),
     "empty.gz": (gzip.compress(b""), "DIR/empty.gz: no instructions: the trace is empty"),
     "plain.gz": (b"hello", "DIR/plain.gz:1: not JSON ("),
+    "a.tar": (tarred(PLAIN), "DIR/a.tar: a tar archive: unpack it first"),
+    "a.tar.gz": (gzip.compress(tarred(PLAIN)), "DIR/a.tar.gz: a tar archive: unpack it first"),
+    "a.bz2": (bz2.compress(PLAIN), "DIR/a.bz2: packed as bzip2: unpack it first"),
+    "a.xz": (lzma.compress(PLAIN), "DIR/a.xz: packed as xz: unpack it first"),
     "in.gz": (gzip.compress(ONE_LOG), "DIR/in.gz: a zip inside another file: unpack it first"),
 }
 

@@ -10,6 +10,7 @@ import pytest
 from rematsim.errors import TraceError
 from rematsim.opcodes import CALL, RELEASE
 from rematsim.traces.contents import Content
+from rematsim.traces.importers import onnx_graph
 from rematsim.traces.importers import onnx_model as reader
 from rematsim.traces.importers.reader import Imported, Request
 
@@ -74,6 +75,29 @@ def test_the_summary_says_that_the_backward_pass_is_synthetic() -> None:
 def test_what_is_no_model_is_refused_in_a_line(data: bytes) -> None:
     with pytest.raises(TraceError, match=r"^model: [^\n]*$"):
         read(data)
+
+
+@needs_onnx
+def test_a_model_on_which_onnx_ends_its_process_is_refused_in_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Onnx 1.23 aborts on some damaged models; a process that fails at once stands for it here."""
+    monkeypatch.setattr(onnx_graph, "_CHILD", "rematsim.no_such_module")
+    with pytest.raises(TraceError) as caught:
+        read(files.onnx_model())
+    ended = "onnx ended its process with 1: the model is damaged or too large"
+    assert str(caught.value) == f"model: shapes cannot be inferred ({ended})"
+
+
+@needs_onnx
+def test_names_with_line_ends_are_quoted_in_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    vertex = onnx_graph.Vertex("ai.onnx::a\nb", ["c\nd"], ["e"], False)
+    graph = onnx_graph.Graph([vertex], [], [], [], {}, {})
+    monkeypatch.setattr(onnx_graph, "_ask", lambda data, where: onnx_graph.Answer(graph))
+    with pytest.raises(TraceError) as caught:
+        read(b"")
+    said = r"model: 'ai.onnx::a\nb' reads 'c\nd' before a node makes it: not in order"
+    assert str(caught.value) == said
 
 
 def test_without_onnx_the_message_says_what_to_install() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import profile_files as files
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from profile_fuzz import check, check_joined, recognize_all, seeds
+from message_fuzz import changed_message
+from profile_fuzz import MESSAGES, check, check_joined, recognize_all, seeds
 
 SEEDS = seeds()
 KINDS = sorted(SEEDS)
@@ -103,6 +105,13 @@ def test_damaged_files(case: tuple[str, bytes]) -> None:
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_documents_with_strange_things_in_them(case: tuple[str, bytes]) -> None:
     check(*case)
+
+
+@given(st.sampled_from(MESSAGES), st.integers(0, 2**32))
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_messages_with_fields_dropped_moved_or_altered(kind: str, seed: int) -> None:
+    for data in SEEDS.get(kind, []):
+        check(kind, changed_message(data, random.Random(seed)))
 
 
 @given(mutated(["execution"]), mutated(["kineto"]))

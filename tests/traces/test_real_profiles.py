@@ -178,8 +178,11 @@ def test_three_steps_of_resnet_with_collectives() -> None:
 
 def test_a_chakra_trace_of_resnet() -> None:
     imported = read(chakra, "chakra_et_protobuf_rank0.tar.gz")
-    assert imported.summary.taken["kernels"] == 1216
-    assert imported.trace.compute_ns == pytest.approx(259e6, rel=0.01)
+    assert imported.summary.taken["kernels"] == 1216, "all that are in the file"
+    assert "kernels that no call launched" not in imported.summary.dropped
+    assert imported.trace.compute_ns == 329_543_000, "the sum of the kernels' durations"
+    convolutions = imported.trace.operators.index("aten::conv2d")
+    assert (imported.trace.call_time_ns[imported.trace.call_operator == convolutions] > 0).all()
 
 
 def test_the_peak_of_a_memory_timeline_is_that_of_the_imported_step() -> None:

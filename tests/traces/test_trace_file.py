@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rematsim.traces.importers.trace_header import Header, decode_header, encode
 from rematsim.traces.importers.trace_wire import NUMBERS, columns_of
 from rematsim.traces.importers.trace_writer import encoded_trace, packed_columns, write_trace
 from rematsim.traces.loading import load_trace, load_traces
+from rematsim.traces.provenance import Provenance, Summary
 from rematsim.traces.random_dag import random_dag
 from rematsim.traces.saving import save_trace
 from rematsim.traces.synthetic import synthetic
@@ -178,6 +180,38 @@ def test_the_old_file_stays_if_writing_fails(tmp_path: Path) -> None:
         write_trace(broken, tmp_path / "x.trace")
     assert (tmp_path / "x.trace").read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def made_of(**changes: Any) -> Provenance:
+    summary = Summary({"calls": 2}, {"releases at last use": 1}, {"events": 7})
+    return replace(Provenance("a log", ("x.json", "y.json"), summary), **changes)
+
+
+def test_what_a_trace_was_made_of_stays_with_it() -> None:
+    """It is no part of the digest; without it a file is as files were before."""
+    trace = rich().made_from(made_of())
+    assert trace == rich()
+    again = read(file_of(trace))
+    assert again.provenance == made_of()
+    assert read(file_of(again)).provenance == made_of()
+    assert replace(again, name="other").provenance == made_of()
+    assert b"provenance" not in file_of(rich())
+    assert read(file_of(rich())).provenance is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"files": ()}, "names no file, or is no text of one line"),
+        ({"files": ("a\nb",)}, "names no file, or is no text of one line"),
+        ({"format": "\x1b[2J"}, "names no file, or is no text of one line"),
+        ({"summary": Summary({"a\tb": 1})}, "names no file, or is no text of one line"),
+        ({"summary": Summary(dropped={"a": -1})}, "counts less than nothing"),
+    ],
+)
+def test_a_provenance_that_cannot_be_shown_is_refused(changes: dict[str, Any], fault: str) -> None:
+    data = file_of(rich().made_from(made_of(**changes)))
+    assert message(data) == f"trace file: its provenance {fault}"
 
 
 def test_every_place_to_cut_a_file() -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT = "Chakra execution trace"
 
-ID, NAME, CONTROL, DURATION, INPUTS, OUTPUTS, ATTRIBUTE = 1, 2, 4, 7, 8, 9, 10
+ID, NAME, CONTROL, DATA, DURATION, INPUTS, OUTPUTS, ATTRIBUTE = 1, 2, 4, 5, 7, 8, 9, 10
 VALUES, SHAPES, TYPES = 1, 2, 3
 ATTRIBUTE_NAME, INT64, BOOL, STRING = 1, 9, 27, 29
 
@@ -64,32 +64,33 @@ def read(request: Request) -> Imported:
     TraceError
         It is cut off or none, or has no operators of PyTorch in it.
     """
-    from ...garbage import collection_paused
     from ..builder import TraceBuilder
     from .et_operators import operators_of
     from .et_storages import date_releases, follow
-    from .et_traces import to_trace
+    from .et_traces import WITHOUT_TIME, to_trace
 
-    with collection_paused():
-        pieces = list(_pieces(request))
-        nodes, micros = _whole(pieces)
-        run = operators_of(nodes.values())
-        lives = follow(run)
-        if not lives.steps:
-            raise TraceError("no operator of PyTorch on tensors in it", request.where)
-        times = _times_ns(pieces, nodes, micros, lives)
-        inferred = date_releases(lives, run)
-        builder = TraceBuilder(request.name, request.where, rebinding="storage")
-        workspaces = [step.operator.temporary_bytes for step in lives.steps]
-        trace = to_trace(lives, builder, times, workspaces)
+    pieces = list(_pieces(request))
+    nodes, micros = _whole(pieces)
+    run = operators_of(nodes.values())
+    lives = follow(run)
+    if not lives.steps:
+        raise TraceError("no operator of PyTorch on tensors in it", request.where)
+    times, n_kernels = _times_ns(pieces, nodes, micros, lives)
+    inferred = date_releases(lives, run)
+    builder = TraceBuilder(request.name, request.where, rebinding="storage")
+    workspaces = [step.operator.temporary_bytes for step in lives.steps]
+    trace = to_trace(lives, builder, times, workspaces)
     inferred["workspaces from operators inside"] = sum(map(bool, workspaces))
+    inferred[WITHOUT_TIME] = times.count(0)
     taken = {
         "operator calls": trace.n_calls,
         "constants": trace.n_constants,
         "storages that calls make": len(lives.storages) - trace.n_constants,
-        "kernels": sum(not piece.is_cpu for piece in pieces),
+        "kernels": n_kernels,
     }
     dropped = _dropped(run, lives)
+    n_others = sum(not piece.is_cpu for piece in pieces) - n_kernels
+    dropped |= {"kernels that no call launched": n_others} if n_others else {}
     return Imported(trace, Summary(taken, {k: v for k, v in inferred.items() if v}, dropped))
 
 
@@ -126,19 +127,21 @@ def _piece(message: bytes) -> Piece:
         if number == ATTRIBUTE and isinstance(value, bytes):
             name, attribute = _attribute(value)
             attributes[name] = attribute
-        elif number == CONTROL and CONTROL not in found:
-            found[CONTROL] = value if isinstance(value, int) else wire.varint(value + b"\0", 0)[0]
-        elif number != CONTROL:
+        elif number not in (CONTROL, DATA):
             found[number] = value
+        elif number not in found:
+            found[number] = value if isinstance(value, int) else wire.varint(value + b"\0", 0)[0]
     inputs, values = _tensors(found.get(INPUTS, b""))
     outputs, _ = _tensors(found.get(OUTPUTS, b""))
     number = found.get(ID, 0)
     micros = found.get(DURATION, 0)
     if not isinstance(number, int) or not isinstance(micros, int) or micros > MAX_MICROS:
         raise wire.WireError(f"node {show(number)}: duration {show(micros)}")
+    # A kernel's first data dependency launched it; its control dependency may be the call before.
+    is_cpu = attributes.get("is_cpu_op", 1) != 0
     node = Node(
         number,
-        found.get(CONTROL, 0),
+        found.get(CONTROL, 0) if is_cpu else found.get(DATA) or found.get(CONTROL, 0),
         _PART.sub("", wire.text(found.get(NAME, b""))),
         str(attributes.get("op_schema", "")),
         _integer(attributes, "tid", 0),
@@ -151,7 +154,7 @@ def _piece(message: bytes) -> Piece:
         "",
         values,
     )
-    return Piece(node, micros, attributes.get("is_cpu_op", 1) != 0)
+    return Piece(node, micros, is_cpu)
 
 
 def _attribute(message: bytes) -> tuple[str, int | str]:
@@ -214,15 +217,18 @@ def _whole(pieces: list[Piece]) -> tuple[dict[int, Node], Counter[int]]:
 
 def _times_ns(
     pieces: list[Piece], nodes: dict[int, Node], micros: Counter[int], lives: Lives
-) -> list[int]:
-    """Give each call's time: that of the kernels it launched, or its own where there are none."""
+) -> tuple[list[int], int]:
+    """Give each call's time, and how many kernels they have.
+
+    A call's time is that of the kernels it launched, or its own where there are none at all.
+    """
     kernels = [piece for piece in pieces if not piece.is_cpu]
     if not kernels:
-        return [micros[step.operator.node] * 1000 for step in lives.steps]
+        return [micros[step.operator.node] * 1000 for step in lives.steps], 0
     place = {step.operator.node: k for k, step in enumerate(lives.steps)}
     first = {(node.tid, node.rf_id, node.name): node.id for node in nodes.values()}
     original = {piece.node.id: piece.node for piece in pieces if piece.is_cpu}
-    times = [0] * len(lives.steps)
+    times, n_kernels = [0] * len(lives.steps), 0
     for node, duration, _ in kernels:
         above = node.parent
         for _ in range(MAX_CLIMB):
@@ -232,6 +238,7 @@ def _times_ns(
             whole = first.get((part.tid, part.rf_id, part.name), part.id)
             if whole in place:
                 times[place[whole]] += duration * 1000
+                n_kernels += 1
                 break
             above = part.parent
-    return times
+    return times, n_kernels

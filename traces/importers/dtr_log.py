@@ -11,7 +11,6 @@ from itertools import chain
 from typing import NoReturn
 
 from ...errors import TraceError
-from ...garbage import collection_paused
 from ...opcodes import PHASES
 from ..builder import TraceBuilder
 from ..trace import Trace
@@ -67,8 +66,7 @@ def read(data: bytes, name: str, source: str) -> Trace:
     has_warm_up = line > 2
     estimated = start is not None and start.rematsim_times == "estimated"
     builder = TraceBuilder(name, source, times_estimated=estimated)
-    with collection_paused():
-        begin, line, rest = _read_blocks(data, begin, line, builder)
+    begin, line, rest = _read_blocks(data, begin, line, builder)
     numbered = zip(range(line - len(rest), line), rest, strict=True)
     lines = chain(numbered, decode_one_by_one(data[begin:], line, source))
     try:

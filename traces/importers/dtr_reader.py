@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import dtr_log
+from .dtr_lines import find_start
 from .reader import Imported, Request, Summary
 
 FORMAT = "DTR log"
@@ -16,7 +17,11 @@ def recognizes(head: bytes) -> bool:
 
 
 def read(request: Request) -> Imported:
-    """Read a log; nothing is inferred, and only marks that mean nothing are dropped."""
-    trace = dtr_log.read(request.data.bytes(), request.name, request.where)
+    """Read a log; nothing is inferred, and what stands before the step, if anything, is dropped."""
+    data = request.data.bytes()
+    trace = dtr_log.read(data, request.name, request.where)
+    _, line, start = find_start(data)
+    n_before = line - 2 if start else 0
     taken = {"operator calls": trace.n_calls, "constants": trace.n_constants}
-    return Imported(trace, Summary(taken))
+    dropped = {"lines before START (warm-up)": n_before} if n_before else {}
+    return Imported(trace, Summary(taken, dropped=dropped))

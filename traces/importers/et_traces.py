@@ -14,6 +14,9 @@ from ..builder import TraceBuilder
 from ..trace import MAX_VALUE, Trace
 from .et_storages import BEFORE, END, Lives, Step, Value
 
+# What a summary calls them.
+WITHOUT_TIME = "calls of 0 ns (views, and what launched no kernel)"
+
 
 def to_trace(
     lives: Lives, builder: TraceBuilder, times_ns: Sequence[int], workspaces: Sequence[int]

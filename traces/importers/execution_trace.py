@@ -49,7 +49,6 @@ def read(request: Request) -> Imported:
     TraceError
         It is cut off or is none, or the companion is of another run.
     """
-    from ...garbage import collection_paused
     from . import et_nodes
     from .et_operators import operators_of
     from .et_storages import follow
@@ -57,13 +56,12 @@ def read(request: Request) -> Imported:
 
     companion = _companion(request)
     stream = ElementStream(request.data.open(), "nodes", request.where)
-    with collection_paused():
-        run = operators_of(et_nodes.decode(stream.blocks(), request.where))
-        lives = follow(run)
-        if not lives.steps:
-            raise TraceError("no operator on tensors in it", request.where)
-        joined = _joined(run, lives, companion) if companion is not None else None
-        return _imported(request, run, lives, joined)
+    run = operators_of(et_nodes.decode(stream.blocks(), request.where))
+    lives = follow(run)
+    if not lives.steps:
+        raise TraceError("no operator on tensors in it", request.where)
+    joined = _joined(run, lives, companion) if companion is not None else None
+    return _imported(request, run, lives, joined)
 
 
 def _companion(request: Request) -> Content | None:
@@ -94,7 +92,7 @@ def _imported(request: Request, run: Run, lives: Lives, joined: Joined | None) -
     from ..builder import TraceBuilder
     from ..devices import DEFAULT
     from .et_storages import date_releases
-    from .et_traces import estimate_ns, to_trace
+    from .et_traces import WITHOUT_TIME, estimate_ns, to_trace
 
     workspaces = [step.operator.temporary_bytes for step in lives.steps]
     inferred = Counter(date_releases(lives, run))
@@ -105,6 +103,7 @@ def _imported(request: Request, run: Run, lives: Lives, joined: Joined | None) -
     else:
         times = joined.times_ns
         inferred.update(joined.inferred)
+        inferred[WITHOUT_TIME] = times.count(0)
     if joined is not None and joined.workspaces is not None:
         workspaces = joined.workspaces
     elif any(workspaces):

@@ -6,24 +6,22 @@ so that nothing in it can run, and in memory that is limited where the system ca
 
 from __future__ import annotations
 
-import contextlib
 import pickle
-from collections.abc import Iterator
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ...errors import TraceError
+from ..curves import Curve, choose_device, refusing
+from ..limiting import memory_limited
 from ..wording import reason, show
 
 if TYPE_CHECKING:
     from ..contents import Content
-    from ..curves import Curve
-    from .reader import Request
 
 FORMAT = "CUDA memory snapshot"
+read = refusing("a CUDA memory snapshot")
 
 MAX_SNAPSHOT_BYTES = 512 << 20
 MEMORY_FACTOR = 24  # of a pickle, unpacked into objects
@@ -32,6 +30,7 @@ MAX_BYTES = 2**53
 
 ALLOCATIONS = {"alloc": 1}
 SEGMENTS = {"segment_alloc": 1, "segment_free": -1, "segment_map": 1, "segment_unmap": -1}
+AWAITING_FREE = ("active_awaiting_free", "active_pending_free")  # the second in older builds
 
 # What unpickling raises on what is damaged or hostile.
 _FAILURES = (
@@ -59,19 +58,6 @@ def recognizes(head: bytes) -> bool:
     return head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
 
 
-def read(request: Request) -> NoReturn:
-    """Refuse: it makes no trace.
-
-    Raises
-    ------
-    TraceError
-        Always.
-    """
-    from ..curves import no_trace
-
-    raise no_trace("a CUDA memory snapshot", request.where)
-
-
 def read_curve(content: Content, device: str | None) -> Curve:
     """Read the curve of one device.
 
@@ -91,8 +77,6 @@ def read_curve(content: Content, device: str | None) -> Curve:
     TraceError
         It is no snapshot, or has no history.
     """
-    from ..curves import Curve, choose_device
-
     where = content.where
     data = content.bytes()
     if len(data) > MAX_SNAPSHOT_BYTES:
@@ -110,7 +94,8 @@ def read_curve(content: Content, device: str | None) -> Curve:
         {name: int(np.abs(rows[:, 1]).sum()) for name, rows in moved.items()}, device, where
     )
     rows = moved[chosen]
-    allocated, reserved = _final(snapshot, int(chosen[5:]), where)
+    is_completed = _is_completed(histories[chosen])
+    allocated, reserved = _final(snapshot, int(chosen[5:]), is_completed, where)
     allocations, reservations = np.cumsum(rows[:, 1]), np.cumsum(rows[:, 2])
     time = rows[:, 0] if (rows[:, 0] > 0).all() else np.arange(len(rows))
     is_relative = allocated is None
@@ -136,35 +121,13 @@ def read_curve(content: Content, device: str | None) -> Curve:
 def _load(data: bytes, where: str) -> dict[str, Any]:
     """Unpickle."""
     try:
-        with _limited(MEMORY_FACTOR * len(data) + MEMORY_BASE):
+        with memory_limited(MEMORY_FACTOR * len(data) + MEMORY_BASE):
             snapshot = _Unpickler(BytesIO(data)).load()
     except _FAILURES as error:
         raise TraceError(f"no memory snapshot, or damaged ({reason(error)})", where) from None
     if not isinstance(snapshot, dict) or "device_traces" not in snapshot:
         raise TraceError("no memory snapshot: a pickle without device_traces", where)
     return snapshot
-
-
-@contextlib.contextmanager
-def _limited(more_bytes: int) -> Iterator[None]:
-    """Let the process take only so much more memory, on systems that know how."""
-    try:
-        import resource
-
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        now = pages * resource.getpagesize()
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = now + more_bytes
-        if soft != resource.RLIM_INFINITY:
-            limit = min(limit, soft)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (ImportError, OSError, ValueError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _list(value: Any, what: str, where: str) -> list[Any]:
@@ -174,6 +137,13 @@ def _list(value: Any, what: str, where: str) -> list[Any]:
     return value
 
 
+def _is_completed(history: list[Any]) -> bool:
+    """Say whether a history tells when frees complete."""
+    return any(
+        isinstance(event, dict) and event.get("action") == "free_completed" for event in history
+    )
+
+
 def _moved(history: list[Any], where: str) -> Any:
     """Give time in ns, and bytes allocated and reserved, of each event that moves any.
 
@@ -181,10 +151,7 @@ def _moved(history: list[Any], where: str) -> Any:
     -----
     A free is counted when it completes; in a history that has no completions, when it is asked for.
     """
-    is_completed = any(
-        isinstance(event, dict) and event.get("action") == "free_completed" for event in history
-    )
-    freed = "free_completed" if is_completed else "free_requested"
+    freed = "free_completed" if _is_completed(history) else "free_requested"
     signs = ALLOCATIONS | {freed: -1}
     rows = []
     for event in history:
@@ -201,8 +168,17 @@ def _moved(history: list[Any], where: str) -> Any:
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _final(snapshot: dict[str, Any], device: int, where: str) -> tuple[int | None, int | None]:
-    """Add up what the segments of a device hold at the end; None: there are none."""
+def _final(
+    snapshot: dict[str, Any], device: int, is_completed: bool, where: str
+) -> tuple[int | None, int | None]:
+    """Add up what the segments of a device hold at the end; None: they do not say.
+
+    Notes
+    -----
+    Events have the bytes that were asked for, so those are added up, and not what the allocator
+    rounded them to (builds that say only that aside). They include blocks whose free was asked for
+    and has not completed, which are left out where frees count when asked for.
+    """
     segments = snapshot.get("segments")
     if segments is None:
         return None, None
@@ -211,10 +187,24 @@ def _final(snapshot: dict[str, Any], device: int, where: str) -> tuple[int | Non
         for segment in _list(segments, "segments", where)
         if isinstance(segment, dict) and segment.get("device") == device
     ]
-    totals = []
-    for key in ("allocated_size", "total_size"):
-        sizes = [segment.get(key) for segment in mine]
-        if not all(isinstance(size, int) and 0 <= size <= MAX_BYTES for size in sizes):
-            return None, None
-        totals.append(sum(sizes))  # type: ignore[arg-type]
-    return totals[0], totals[1]
+    totals = (_total(mine, key) for key in ("requested_size", "active_size", "allocated_size"))
+    held = next((total for total in totals if total is not None), None)
+    if held is not None and not is_completed:
+        held -= _total([block for s in mine for block in _awaiting_free(s)], "requested_size") or 0
+    return held, _total(mine, "total_size")
+
+
+def _total(parts: list[dict[str, Any]], key: str) -> int | None:
+    """Add up sizes; None: one of them is missing, or is none."""
+    sizes = [part.get(key) for part in parts]
+    if not all(isinstance(size, int) and 0 <= size <= MAX_BYTES for size in sizes):
+        return None
+    return sum(sizes)  # type: ignore[arg-type]
+
+
+def _awaiting_free(segment: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the blocks of a segment whose free was asked for and has not completed."""
+    blocks = segment.get("blocks")
+    if not isinstance(blocks, list):
+        return []
+    return [b for b in blocks if isinstance(b, dict) and b.get("state") in AWAITING_FREE]

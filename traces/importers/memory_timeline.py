@@ -7,20 +7,20 @@ a picture and is not read.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from ...errors import TraceError
+from ..curves import Curve, refusing
 from ..wording import reason
 
 if TYPE_CHECKING:
     from ..contents import Content
-    from ..curves import Curve
-    from .reader import Request
 
 FORMAT = "memory timeline"
+read = refusing("a memory timeline")
 
 # Actions of raw events, as torch.profiler._memory_profiler numbers them.
 PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY = 1, 2, 3, 4
@@ -37,19 +37,6 @@ def recognizes(head: bytes) -> bool:
     return bool(_BEGIN.match(head))
 
 
-def read(request: Request) -> NoReturn:
-    """Refuse: it makes no trace.
-
-    Raises
-    ------
-    TraceError
-        Always.
-    """
-    from ..curves import no_trace
-
-    raise no_trace("a memory timeline", request.where)
-
-
 def read_curve(content: Content, device: str | None) -> Curve:
     """Read the curve; a timeline is of one device, and does not say of which.
 
@@ -58,8 +45,6 @@ def read_curve(content: Content, device: str | None) -> Curve:
     TraceError
         It is no timeline.
     """
-    from ..curves import Curve
-
     data = content.bytes()
     if len(data) > MAX_TIMELINE_BYTES:
         raise TraceError(f"larger than {MAX_TIMELINE_BYTES:,} bytes", content.where)

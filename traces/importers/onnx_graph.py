@@ -1,27 +1,26 @@
 """An ONNX model's graph as plain values: operators, names, element types and shapes.
 
-It alone knows the package onnx, which is imported when a model is read. Shapes that the model does
-not say are inferred by onnx; what stays unknown is counted.
+The package onnx ends its process on some damaged models, so it is asked in a process of its own
+(``onnx_process.py``); what comes back is plain, and checked for its form.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from typing import Any, NamedTuple
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import msgspec
 
 from ...errors import MissingExtraError, TraceError
 from ..wording import reason
 
 MAX_MODEL_BYTES = 512 << 20
-MAX_ELEMENTS = 2**50
-
-# ONNX element types that have a size, by their numbers: TensorProto.DataType of onnx.proto.
-DTYPES = {
-    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
-    9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64",
-    15: "complex128", 16: "bfloat16", 17: "float8_e4m3fn", 19: "float8_e5m2",
-}  # fmt: skip
+MAX_SECONDS = 600
+MAX_DIMENSIONS, MAX_ELEMENTS = 64, 2**50
+_CHILD = f"{__package__}.onnx_process"
 
 
 class Shape(NamedTuple):
@@ -59,7 +58,7 @@ class Graph(NamedTuple):
     inputs, weights, outputs : list of str
     shapes : dict of str to Shape
         Of what is known.
-    unknown : Counter
+    unknown : dict of str to int
         What was not known, and is taken as something.
     """
 
@@ -68,7 +67,15 @@ class Graph(NamedTuple):
     weights: list[str]
     outputs: list[str]
     shapes: dict[str, Shape]
-    unknown: Counter[str]
+    unknown: dict[str, int]
+
+
+class Answer(msgspec.Struct):
+    """What the other process says: a graph, or what is wrong."""
+
+    graph: Graph | None = None
+    fault: str = ""
+    is_missing: bool = False
 
 
 def load(data: bytes, where: str) -> Graph:
@@ -84,64 +91,34 @@ def load(data: bytes, where: str) -> Graph:
     if len(data) > MAX_MODEL_BYTES:
         hint = "save it without its weights (external data)"
         raise TraceError(f"a model of more than {MAX_MODEL_BYTES:,} bytes: {hint}", where)
-    try:
-        import onnx
-        from onnx import shape_inference
-    except ImportError:
+    answer = Answer(is_missing=True) if find_spec("onnx") is None else _ask(data, where)
+    if answer.is_missing:
         raise MissingExtraError(
             f'{where}: an ONNX model; reading it needs onnx: pip install "rematsim[onnx]"'
-        ) from None
+        )
+    if answer.graph is None:
+        raise TraceError(answer.fault, where)
+    return answer.graph
+
+
+def _ask(data: bytes, where: str) -> Answer:
+    """Have another process read the model."""
+    path = os.pathsep.join(filter(None, sys.path))
     try:
-        model = onnx.load_model_from_string(data)
-    except Exception as error:  # protobuf's own, of which there are several
-        raise TraceError(f"no ONNX model, or cut off ({reason(error)})", where) from None
-    try:
-        model = shape_inference.infer_shapes(model, data_prop=True)
-    except Exception as error:  # C++ exceptions of every kind
-        raise TraceError(f"shapes cannot be inferred ({reason(error)})", where) from None
-    if not model.graph.node:
-        raise TraceError("an ONNX model without nodes", where)
-    return _graph(model.graph)
-
-
-def _graph(graph: Any) -> Graph:
-    """Take what matters out of the messages."""
-    unknown: Counter[str] = Counter()
-    shapes: dict[str, Shape] = {}
-    for value in (*graph.value_info, *graph.output, *graph.input):
-        shape = _shape(value.type.tensor_type, unknown)
-        if shape is not None:
-            shapes[value.name] = shape
-    for tensor in graph.initializer:
-        if tensor.data_type in DTYPES and all(size >= 0 for size in tensor.dims):
-            shapes[tensor.name] = Shape(DTYPES[tensor.data_type], tuple(tensor.dims))
-    weights = [tensor.name for tensor in graph.initializer]
-    known = set(weights)
-    return Graph(
-        [_vertex(node) for node in graph.node],
-        [value.name for value in graph.input if value.name not in known],
-        weights,
-        [value.name for value in graph.output],
-        {name: shape for name, shape in shapes.items() if math.prod(shape.sizes) <= MAX_ELEMENTS},
-        unknown,
-    )
-
-
-def _vertex(node: Any) -> Vertex:
-    domain = node.domain or "ai.onnx"
-    has_subgraph = any(a.HasField("g") or a.graphs for a in node.attribute)
-    operator = f"{domain}::{node.op_type}"
-    return Vertex(operator, list(node.input), list(node.output), has_subgraph)
-
-
-def _shape(tensor: Any, unknown: Counter[str]) -> Shape | None:
-    """Read a type; a size that has only a name is taken as 1."""
-    dtype = DTYPES.get(tensor.elem_type)
-    if dtype is None or not tensor.HasField("shape"):
-        return None
-    sizes = []
-    for dimension in tensor.shape.dim:
-        is_known = dimension.HasField("dim_value") and dimension.dim_value >= 0
-        unknown["sizes that have only a name, taken as 1"] += not is_known
-        sizes.append(dimension.dim_value if is_known else 1)
-    return Shape(dtype, tuple(sizes))
+        done = subprocess.run(
+            [sys.executable, "-m", _CHILD],
+            input=data,
+            capture_output=True,
+            env=os.environ | {"PYTHONPATH": path},
+            timeout=MAX_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        hint = f"onnx takes more than {MAX_SECONDS} seconds"
+        raise TraceError(f"shapes cannot be inferred: {hint}", where) from None
+    except OSError as error:
+        raise TraceError(f"no process for onnx can be started ({reason(error)})", where) from None
+    if done.returncode:
+        what = f"onnx ended its process with {done.returncode}: the model is damaged or too large"
+        raise TraceError(f"shapes cannot be inferred ({what})", where)
+    return msgspec.json.decode(done.stdout, type=Answer)

@@ -16,6 +16,7 @@ from ..costs import TensorKind, operator_ns
 from ..devices import DEFAULT, Device
 from ..devices import device as named
 from ..trace import MAX_VALUE
+from ..wording import show
 from .onnx_graph import Graph, Shape, Vertex, load
 from .protobuf_wire import BYTES, VARINT, WireError, varint
 from .reader import Imported, Request, Summary
@@ -169,7 +170,7 @@ class _Writer:
         args = [name for name in vertex.inputs if name]
         for name in args:
             if name not in self._bound:
-                what = f"{vertex.operator} reads {name!r}"
+                what = f"{show(vertex.operator)} reads {show(name)}"
                 raise TraceError(f"{what} before a node makes it: not in order", self._where)
         outputs = [name for name in vertex.outputs if name]
         is_view = vertex.operator in VIEWS and bool(args) and len(outputs) == 1

@@ -10,45 +10,27 @@ A reader module has
 ``read(request) -> Imported``
     The trace and what was made of the file; TraceError if the file breaks a rule.
 
-and is listed in ``registry.py``. Two more names are optional:
+and is listed in ``registry.py``. Three more names are optional:
 
 ``TAKES_COMPANIONS = True``
     It reads further files of the same run (``Request.companions``).
 ``IS_COMPANION = True``
     A file of this format is no trace by itself; ``read`` says what it belongs to.
+``KEEPS_PROVENANCE = True``
+    Its files say themselves where their traces came from.
 
 A reader makes traces through a TraceBuilder and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ..contents import Content
+from ..provenance import Summary
 from ..trace import Trace
 
 __all__ = ["Content", "Imported", "Reader", "Request", "Summary"]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What an import made of a file; ``rematsim import`` prints it on standard error.
-
-    Attributes
-    ----------
-    taken : mapping of str to int
-        What is in the trace now, with how many: ``{"operators": 1234, "storages": 88}``.
-    inferred : mapping of str to int
-        What the file does not say: ``{"releases at last use": 88}``.
-    dropped : mapping of str to int
-        What is in the file and not in the trace: ``{"events that are no operators": 5120}``.
-    """
-
-    taken: Mapping[str, int] = field(default_factory=dict)
-    inferred: Mapping[str, int] = field(default_factory=dict)
-    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class Imported(NamedTuple):

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import cast
 
 from ...garbage import collection_paused
+from ..provenance import Provenance
 from .reader import Content, Imported, Reader, Request
 
 # Modules, in the order in which they are asked. What none of them recognizes is taken for a DTR
@@ -55,10 +56,17 @@ def find_reader(content: Content) -> Reader:
 def read_with(reader: Reader, request: Request) -> Imported:
     """Read a file; readers make many objects and no cycles, so none are looked for meanwhile.
 
+    The trace knows its provenance.
+
     Raises
     ------
     TraceError
         The file breaks a rule of its format.
     """
     with collection_paused():
-        return reader.read(request)
+        imported = reader.read(request)
+    if getattr(reader, "KEEPS_PROVENANCE", False):
+        return imported
+    files = (request.where, *(companion.where for companion in request.companions))
+    provenance = Provenance(reader.FORMAT, files, imported.summary)
+    return imported._replace(trace=imported.trace.made_from(provenance))

@@ -23,6 +23,7 @@ from .trace_rules import RuleError, check_shapes, check_values
 from .trace_wire import Columns, fields_of, places_of
 
 FORMAT = "rematsim trace file"
+KEEPS_PROVENANCE = True
 MAX_RATIO = 1000  # a chain of equal units packs to a 160th
 
 
@@ -137,5 +138,6 @@ def _trace(header: Header, columns: Columns, fields: Columns, names: tuple[str, 
             "source": where,
             "rebinding": header.rebinding,
             "times_estimated": header.times_estimated,
+            "provenance": header.provenance,
         }
     )

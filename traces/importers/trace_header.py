@@ -11,6 +11,7 @@ import zlib
 import msgspec
 
 from ...errors import TraceError
+from ..provenance import Provenance
 from ..wording import reason
 from .trace_columns import NUMBER_ENCODINGS, TEXT, TEXT_ENCODINGS
 from .trace_wire import NUMBERS, TEXTS
@@ -33,7 +34,7 @@ class Column(msgspec.Struct):
     packed_bytes: int
 
 
-class Header(msgspec.Struct):
+class Header(msgspec.Struct, omit_defaults=True):
     """What the second line holds."""
 
     name: str
@@ -44,6 +45,7 @@ class Header(msgspec.Struct):
     columns: list[Column]
     writer: str = ""
     about: str = ""
+    provenance: Provenance | None = None
 
 
 def encode_header(header: Header) -> bytes:
@@ -95,6 +97,23 @@ def decode_header(data: bytes, where: str) -> tuple[Header, int]:
 
 
 def _fault(header: Header) -> str:
+    """Say what is wrong with what a header says, if anything is."""
+    return _fault_of_columns(header) or _fault_of_provenance(header.provenance)
+
+
+def _fault_of_provenance(provenance: Provenance | None) -> str:
+    """Say what could not be shown on a line, or counts nothing."""
+    if provenance is None:
+        return ""
+    summary = provenance.summary
+    counts = [*summary.taken.items(), *summary.inferred.items(), *summary.dropped.items()]
+    texts = [provenance.format, *provenance.files, *(what for what, _ in counts)]
+    if not provenance.files or not all(text.isprintable() for text in texts):
+        return "its provenance names no file, or is no text of one line"
+    return "its provenance counts less than nothing" if any(n < 0 for _, n in counts) else ""
+
+
+def _fault_of_columns(header: Header) -> str:
     """Say what is wrong with the columns that a header lists, if anything is."""
     expected = [*NUMBERS, *TEXTS]
     if [column.name for column in header.columns] != expected:

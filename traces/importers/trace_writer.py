@@ -49,6 +49,7 @@ def encoded_trace(trace: Trace) -> list[bytes]:
         columns=described,
         writer="rematsim",
         about=ABOUT,
+        provenance=trace.provenance,
     )
     return [encode_header(header), *frames]
 
