@@ -22,6 +22,7 @@ from rematsim.traces.importers.trace_file import read_trace
 from rematsim.traces.importers.trace_header import MAGIC, Column, Header, encode_header
 from rematsim.traces.importers.trace_wire import NUMBERS, TEXTS, columns_of
 from rematsim.traces.importers.trace_writer import encoded_trace
+from rematsim.traces.provenance import Provenance, Summary
 from rematsim.traces.trace import Trace
 
 COLUMNS_MARK = b"columns:"  # what follows is a trace file's columns, unpacked
@@ -46,6 +47,7 @@ def check(data: bytes) -> None:
     assert isinstance(trace, Trace)
     again = read_trace(b"".join(encoded_trace(trace)), "fuzz", "fuzz")
     assert again == trace, f"{trace} was written and read as {again}"
+    assert again.provenance == trace.provenance
 
 
 def trace_file_of(data: bytes) -> bytes:
@@ -89,7 +91,8 @@ def small_trace() -> Trace:
     builder.call("g", ["y2"], [("d", 8, -1)], 7, forward=0, kinds=["int8[8]"])
     builder.release("y")
     builder.release("d")
-    return builder.build()
+    made_of = Provenance("a log", ("x.json",), Summary({"calls": 2}, {"releases": 1}))
+    return builder.build().made_from(made_of)
 
 
 GRAPH = {

@@ -41,7 +41,7 @@ def ask(module: str, data: bytes, where: str, seconds: float) -> bytes:
     path = os.pathsep.join(filter(None, sys.path))
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],  # -P: no module from the working folder
             input=data,
             capture_output=True,
             env=os.environ | {"PYTHONPATH": path},
