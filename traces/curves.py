@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
+import numpy as np
+
 from ..errors import TraceError
+from .wording import show
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from .importers.reader import Request
 
     Int64 = NDArray[np.int64]
+
+MAX_MOVED = 2**62  # bytes of all events together: any sum of some of them fits into 64 bits
 
 # Modules with FORMAT, recognizes(head) and read_curve(content, where, device).
 READERS = ("memory_snapshot", "kineto", "memory_timeline")
@@ -117,8 +121,27 @@ def choose_device(sizes: dict[str, int], device: str | None, where: str) -> str:
         gpus = {name: size for name, size in sizes.items() if name != "cpu"}
         return max((gpus or sizes).items(), key=lambda item: item[1])[0]
     if device not in sizes:
-        raise TraceError(f"no memory events of {device}; there are of {', '.join(sizes)}", where)
+        there = ", ".join(sizes)
+        raise TraceError(f"no memory events of {show(device)}; there are of {there}", where)
     return device
+
+
+def bytes_moved(changes: Int64) -> int:
+    """Count the bytes that events move, taken or freed: nearly, but never beyond 64 bits."""
+    return int(np.abs(changes.astype(np.float64)).sum())
+
+
+def running_bytes(changes: Int64, where: str) -> Int64:
+    """Add up what events take (and free, negative): the bytes held after each.
+
+    Raises
+    ------
+    TraceError
+        They move more than 64 bits hold.
+    """
+    if bytes_moved(changes) > MAX_MOVED:
+        raise TraceError("its events move more than 2^62 bytes: no machine does", where)
+    return np.cumsum(changes)
 
 
 def refusing(what: str) -> Callable[[Request], NoReturn]:

@@ -19,7 +19,7 @@ class Summary:
     taken : mapping of str to int
         What is in the trace now, with how many: ``{"operators": 1234, "storages": 88}``.
     inferred : mapping of str to int
-        What the file does not say: ``{"releases at last use": 88}``.
+        What the file does not say: ``{"releases after last use": 88}``.
     dropped : mapping of str to int
         What is in the file and not in the trace: ``{"events that are no operators": 5120}``.
     """

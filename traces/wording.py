@@ -5,6 +5,8 @@ Every message of this package that quotes a name, a value or a path does it thro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 MAX_SHOWN = 60
 MAX_REASON = 120
 MAX_PATH = 500
@@ -31,9 +33,38 @@ def show(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, dict | list):
-        text = ascii(value)
-        return text if len(text) <= MAX_SHOWN else f"{text[:40]}..."
+        return _begun(value)
     return f"a {type(value).__name__}"
+
+
+def _begun(value: object) -> str:
+    """Write a list or an object as far as it is shown: it may be endless, or hold itself."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > MAX_SHOWN:
+            return f"{text[:40]}..."
+    return text
+
+
+def _pieces(value: object) -> Iterator[str]:
+    """Write a value piece by piece; each level gives one, so what is cut is not deep either."""
+    if isinstance(value, list):
+        yield "["
+        for place, item in enumerate(value):
+            yield ", " if place else ""
+            yield from _pieces(item)
+        yield "]"
+    elif isinstance(value, dict):
+        yield "{"
+        for place, (key, item) in enumerate(value.items()):
+            yield ", " if place else ""
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(item)
+        yield "}"
+    else:
+        yield show(value)
 
 
 def place(path: str, line: int = 0) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from . import options
-from .output import check_writable, format_count, print_json
+from .output import check_writable, format_counts, print_json
 
 
 @options.command("export", "rematsim export step.trace -o step.log.gz")
@@ -36,5 +36,4 @@ def command(trace: str, out: str, as_json: bool, no_cache: bool) -> None:
     if as_json:
         print_json({"trace": loaded.name, "out": out, "lost": lost})
         return
-    items = [f"{format_count(count)} {what}" for what, count in lost.items()]
-    click.echo(f"lost: {'; '.join(items) or 'nothing'}", err=True)
+    click.echo(f"lost: {'; '.join(format_counts(lost))}", err=True)

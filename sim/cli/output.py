@@ -63,14 +63,16 @@ def format_count(count: int) -> str:
 
 
 def format_counts(counts: Mapping[str, int]) -> list[str]:
-    """Write what there is how many of; what there is none of is left out.
+    """Write how many there are of what, names first: they fit one as well as many.
+
+    What there is none of is left out.
 
     Examples
     --------
     >>> format_counts({"calls": 1234, "copies": 0}), format_counts({})
-    (['1,234 calls'], ['nothing'])
+    (['calls: 1,234'], ['nothing'])
     """
-    return [f"{format_count(n)} {kind}" for kind, n in counts.items() if n] or ["nothing"]
+    return [f"{kind}: {format_count(n)}" for kind, n in counts.items() if n] or ["nothing"]
 
 
 def print_json(value: object) -> None:

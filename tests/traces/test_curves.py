@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import struct
@@ -14,6 +15,7 @@ import pytest
 from profile_fuzz import RAW_TIMELINE, TIMELINE
 from rematsim.errors import TraceError
 from rematsim.traces.curves import Curve, load_curve
+from rematsim.traces.importers import memory_snapshot
 from rematsim.traces.loading import load_trace
 
 
@@ -179,7 +181,20 @@ def test_no_way_to_name_a_global_is_left(data: bytes, tmp_path: Path) -> None:
         load(data, tmp_path)
 
 
+def with_deep_list(document: object) -> bytes:
+    """Pickle a document, with lists a hundred thousand deep where it says DEEP."""
+    deep = b"]" * 100_000 + b"a" * 99_999
+    return pickle.dumps(document, 2).replace(b"X\x04\x00\x00\x00DEEP", deep)
+
+
+def doubled(times: int) -> bytes:
+    """Write a dictionary whose key is a tuple of two, each of two, ...: the same ones shared."""
+    body = b"".join(b"h%ch%c\x86q%c0" % (k, k, k + 1) for k in range(times))
+    return b"\x80\x02})q\x000" + body + b"h%cNs." % times
+
+
 BOMBS = {
+    "a key of tuples three million deep": b"\x80\x02})" + b"\x85" * 3_000_000 + b"Ns.",
     "a memo of two billion": b"\x80\x04}r" + struct.pack("<I", 2**31 - 1) + b".",
     "bytes of a terabyte": b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b".",
     "one history a thousand times": pickle.dumps(
@@ -193,6 +208,65 @@ BOMBS = {
 def test_a_pickle_that_would_fill_the_memory_is_refused(what: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"profile\.bin: [^\n]*$"):
         load(BOMBS[what], tmp_path)
+
+
+@pytest.mark.parametrize("key", ["device_traces", "segments", "size", "time_us", "event"])
+def test_what_holds_itself_over_and_over_is_refused_in_a_short_line(
+    key: str, tmp_path: Path
+) -> None:
+    """A billion lists that are ten, and lists a hundred thousand deep: what is shown is cut."""
+    shared: list[object] = [1]
+    for _ in range(9):
+        shared = [shared] * 10
+    for value in ([shared], "DEEP"):
+        event = {"action": "alloc", "size": 8, "time_us": 1}
+        document: dict[str, object] = {"device_traces": [[event]]}
+        if key in event:
+            event[key] = value  # type: ignore[assignment]
+        elif key == "event":
+            document["device_traces"] = [[value]]
+        else:
+            document[key] = {"a": value}
+        with pytest.raises(TraceError) as caught:
+            load(with_deep_list(document), tmp_path)
+        assert len(str(caught.value)) < len(str(tmp_path)) + 200
+
+
+def test_a_pickle_that_would_never_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hashing the key takes 2^60 steps."""
+    monkeypatch.setattr(memory_snapshot, "SECONDS", 3)
+    with pytest.raises(TraceError, match="reading it takes more than 3 seconds: it is damaged or"):
+        load(doubled(60), tmp_path)
+
+
+def test_nothing_but_the_message_is_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """CPython writes a line of its own where memory for a bytearray is missing."""
+    with pytest.raises(TraceError):
+        load(b"\x80\x05\x96" + struct.pack("<Q", 2**40) + b"abc.", tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+BIG = 2**53
+TOO_MUCH = {
+    "snapshot": files.snapshot(
+        device_traces=[[{"action": "alloc", "size": BIG, "time_us": BIG}] * 2000]
+    ),
+    "timeline": json.dumps([[k, 2, BIG, 3] for k in range(1_101)]).encode(),
+    "kineto": files.kineto(
+        [{"ph": "i", "name": "[memory]", "ts": k, "args": {"Bytes": BIG}} for k in range(1_101)]
+    ),
+    "kineto, one event": files.kineto([{"name": "[memory]", "args": {"Bytes": 2**63 - 1}}]),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_sums_that_64_bits_do_not_hold_are_refused(what: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"(2\^62|9223372036854775807) bytes[^\n]*$"):
+        load(TOO_MUCH[what], tmp_path)
 
 
 BROKEN = {
@@ -231,7 +305,7 @@ def test_what_holds_no_curve_is_refused_with_its_message(what: str, tmp_path: Pa
 
 
 def test_a_device_that_is_not_in_it_is_named_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no memory events of cuda:3; there are of cpu"):
+    with pytest.raises(TraceError, match="no memory events of 'cuda:3'; there are of cpu"):
         load(files.kineto(), tmp_path, "cuda:3")
 
 

@@ -171,7 +171,7 @@ def test_the_summary_says_what_was_taken_inferred_and_dropped() -> None:
         "storages that calls make": 2,
     }
     assert summary.inferred == {
-        "releases at last use": 1,
+        "releases after last use": 1,
         "gradients held to the end": 1,
         "times from the cost model (h100)": 5,
         "workspaces from operators inside": 1,

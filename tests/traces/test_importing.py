@@ -66,10 +66,10 @@ def test_the_command_writes_a_trace_and_tells_what_it_made(
     assert told.out == ""
     lines = told.err.splitlines()
     assert lines[0] == f"{tmp_path}/g.json: networkx node-link graph"
-    assert lines[1] == "  taken     1 nodes as calls"
+    assert lines[1] == "  taken     nodes as calls: 1"
     assert lines[2] == (
-        "  inferred  1 releases after last use; 1 costs without a unit (1 counts as 1 ns: "
-        "--time-unit)"
+        "  inferred  releases after last use: 1; costs without a unit (1 counts as 1 ns: --time-unit): "
+        "1"
     )
     assert lines[3] == "  dropped   nothing"
     assert lines[4].startswith(f"written: {out} (")
@@ -148,8 +148,8 @@ def test_export_says_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[
     out = tmp_path / "t.log"
     assert main(["export", str(tmp_path / "t.trace"), "-o", str(out)]) == 0
     assert capsys.readouterr().err == (
-        "lost: 2 dtypes and shapes; 1 views of another result (written as calls of their own); "
-        "2 calls with results that mutate too (written as two calls)\n"
+        "lost: dtypes and shapes: 2; views of another result (written as calls of their own): 1; "
+        "calls with results that mutate too (written as two calls): 2\n"
     )
     again = load_trace(out)
     operators = [again.operators[k] for k in again.call_operator]

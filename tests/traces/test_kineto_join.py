@@ -13,6 +13,7 @@ from rematsim.opcodes import CALL, RELEASE
 from rematsim.traces.contents import Content
 from rematsim.traces.importers import execution_trace as reader
 from rematsim.traces.importers import kineto as kineto_reader
+from rematsim.traces.importers.kineto_join import FOUND, FREED
 from rematsim.traces.importers.reader import Imported, Request
 
 
@@ -56,7 +57,14 @@ def test_operators_that_one_side_lacks_are_passed_over() -> None:
 
 def test_storages_are_freed_when_the_allocator_freed_them() -> None:
     """y is freed at 250, after mm and before add_: 4 calls; the gradient at 290, after the last."""
-    assert releases(read()) == {"x1": 2, "x2": 4}
+    assert releases(read()) == {"x1": 2, "x2": 4, "x3": 5}
+
+
+def test_what_is_freed_after_something_else_ran_is_held_at_the_end() -> None:
+    """Another operator at 285, which the execution trace does not have: so the run was over."""
+    events = [*EVENTS, op_event(99, "aten::mm", 285, 2)]
+    assert "x3" not in releases(read(events))
+    assert releases(read([e for e in EVENTS if e["ts"] != 290])) == {"x1": 2, "x2": 4}
 
 
 def test_a_free_that_comes_late_is_kept_late() -> None:
@@ -76,7 +84,7 @@ def test_workspace_is_the_most_that_a_call_held_beyond_its_results() -> None:
 def test_of_allocations_of_one_size_the_one_that_lives_on_is_the_result() -> None:
     """The scratch is as large as y, and allocated before it."""
     summary = read().summary
-    assert (summary.taken["allocations"], summary.taken["frees"]) == (2, 1)
+    assert (summary.taken[FOUND], summary.taken[FREED]) == (2, 2)
 
 
 def test_a_run_that_occurs_often_gives_the_median_of_its_times() -> None:
@@ -122,7 +130,7 @@ def test_frees_are_of_the_device_that_is_meant() -> None:
     """Memory events of the CPU say nothing of a GPU's storages."""
     nodes, events = gpu_step()
     cpu = [e for e in EVENTS if e["name"] == "[memory]"]
-    assert "allocations" not in read([*events, *cpu], nodes).summary.taken
+    assert FOUND not in read([*events, *cpu], nodes).summary.taken
 
 
 def test_the_kineto_trace_of_another_run_is_refused() -> None:

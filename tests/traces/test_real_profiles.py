@@ -18,6 +18,7 @@ from rematsim.simulation import simulate
 from rematsim.traces.contents import Content
 from rematsim.traces.curves import load_curve
 from rematsim.traces.importers import chakra, execution_trace
+from rematsim.traces.importers.kineto_join import FOUND
 from rematsim.traces.importers.reader import Imported, Request
 from rematsim.traces.importing import import_trace
 from rematsim.traces.trace import Trace
@@ -87,7 +88,7 @@ def test_live_bytes_are_the_allocators_after_every_call_of_a_cpu_step() -> None:
     ours = held_by_results(imported.trace)
     assert len(ours) == len(recorded) == imported.trace.n_calls
     assert np.abs(np.array(ours) - recorded).max() <= 8
-    assert imported.summary.taken["allocations"] == 235
+    assert imported.summary.taken[FOUND] == 235
 
 
 def called(path: Path) -> list[int]:
@@ -113,7 +114,7 @@ def test_a_gpu_step_is_joined_by_order_and_its_peak_is_that_of_its_own_allocatio
     imported = import_trace([VGG_PROFILE, VGG])
     taken = imported.summary.taken
     assert taken["operators found by order"] == 742
-    assert taken["allocations"] == 118
+    assert taken[FOUND] == 118
     assert imported.summary.dropped["frees of what was allocated before the profile"] == 28
     own, peak, held = set(), 0, 0
     events = [e for e in load_json(VGG_PROFILE)["traceEvents"] if e["name"] == "[memory]"]

@@ -183,7 +183,7 @@ def test_the_old_file_stays_if_writing_fails(tmp_path: Path) -> None:
 
 
 def made_of(**changes: Any) -> Provenance:
-    summary = Summary({"calls": 2}, {"releases at last use": 1}, {"events": 7})
+    summary = Summary({"calls": 2}, {"releases after last use": 1}, {"events": 7})
     return replace(Provenance("a log", ("x.json", "y.json"), summary), **changes)
 
 

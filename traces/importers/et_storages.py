@@ -304,7 +304,7 @@ def date_releases(lives: Lives, run: Run) -> Counter[str]:
             inferred["gradients held to the end"] += storage.freed == END
         else:
             storage.freed = storage.last_use
-            inferred["releases at last use"] += 1
+            inferred["releases after last use"] += 1
         if storage.freed == storage.ended and storage.ended != END:
             storage.freed = max(storage.ended - 1, storage.last_use)
     return inferred

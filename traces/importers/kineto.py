@@ -37,6 +37,7 @@ MEMORY = "[memory]"
 CPU = 0  # the type of device of memory events
 MAX_TIME_US = 9e15  # in ns, more do not fit into 64 bits
 MAX_COUNT = 2**62
+MAX_BYTES = 2**53  # of an event
 MAX_NAMES = 1 << 16  # of threads, and of operators that are wanted
 
 _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
@@ -178,6 +179,8 @@ class Profile:
     def _take_memory(self, event: _Event, args: _Args) -> None:
         if args.bytes is None:
             return
+        if abs(args.bytes) > MAX_BYTES:
+            raise ValueError(f"an event of {args.bytes} bytes")
         self.memory.append(
             self._thread(event),
             _ns(event.ts),
@@ -286,7 +289,7 @@ def read_curve(content: Content, device: str | None) -> Curve:
     TraceError
         It is cut off, or has no memory events.
     """
-    from ..curves import Curve, choose_device
+    from ..curves import Curve, bytes_moved, choose_device, running_bytes
 
     profile = read_profile(content.open(), content.where, frozenset())
     events = profile.memory.arrays()
@@ -295,7 +298,7 @@ def read_curve(content: Content, device: str | None) -> Curve:
     for kind, number in set(zip(kinds.tolist(), numbers.tolist(), strict=True)):
         mine = (kinds == kind) & (numbers == number) & (events["bytes"] > 0)
         name = _device_name(kind, number)
-        sizes[name] = sizes.get(name, 0) + int(events["bytes"][mine].astype(float).sum())
+        sizes[name] = sizes.get(name, 0) + bytes_moved(events["bytes"][mine])
     chosen = choose_device(dict(sorted(sizes.items())), device, content.where)
     names = [_device_name(*pair) for pair in zip(kinds.tolist(), numbers.tolist(), strict=True)]
     rows = np.flatnonzero(np.array(names) == chosen)
@@ -305,7 +308,7 @@ def read_curve(content: Content, device: str | None) -> Curve:
     totals, reserved = events["allocated"][rows], events["reserved"][rows]
     is_relative = bool((totals < 0).any() or not totals.any())
     if is_relative:
-        sums = np.cumsum(events["bytes"][rows])
+        sums = running_bytes(events["bytes"][rows], content.where)
         totals = sums - min(int(sums.min()), 0)
     return Curve(
         content.name,

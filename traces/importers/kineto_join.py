@@ -21,6 +21,8 @@ from .kineto_match import NONE, match
 Int64 = NDArray[np.int64]
 
 CUDA, CPU = 1, 0
+# What summaries call storages whose allocation, and whose free, has been found.
+FOUND, FREED = "storages found among the allocations", "storages freed in the profile"
 ROUNDING = 512  # the GPU allocator's, bytes
 MAX_EXCESS = 1 << 20  # what it may leave at a block's end beyond that, bytes
 
@@ -88,10 +90,10 @@ def join(run: Run, lives: Lives, profile: Profile) -> Joined:
     else:
         times = np.where(found, columns["duration_ns"][np.maximum(rows, 0)], 0)
     medians = _medians(times, found)
-    inferred = {"times of operators that were not found, 0": int((~found.any(axis=0)).sum())}
+    inferred = {"calls not found in the profile, 0 ns": int((~found.any(axis=0)).sum())}
     workspaces = None
     if len(profile.memory):
-        memory = _Memory(lives, spans[-1], profile)
+        memory = _Memory(lives, spans[-1], profile, _next_start(matched.rows[-1], columns))
         memory.replay()
         workspaces = memory.workspaces
         taken |= memory.taken
@@ -110,6 +112,14 @@ def _spans(rows: Int64, columns: dict[str, Int64]) -> _Spans:
     start = np.where(is_found, columns["start_ns"][kept], NONE)
     end = np.where(is_found, start + columns["duration_ns"][kept], NONE)
     return _Spans(np.where(is_found, columns["thread"][kept], NONE), start, end)
+
+
+def _next_start(rows: Int64, columns: dict[str, Int64]) -> int:
+    """Say when the first operator began that came after all of the run; END if none did."""
+    found = rows[rows != NONE]
+    ended = (columns["start_ns"][found] + columns["duration_ns"][found]).max(initial=NONE)
+    starts = columns["start_ns"]
+    return int(starts[starts > ended].min(initial=END))
 
 
 def _medians(times: Int64, found: NDArray[np.bool_]) -> list[int]:
@@ -160,9 +170,13 @@ def _step_at(span: _Spans, thread: Int64, when: Int64) -> Int64:
 
 
 class _Memory:
-    """Replays memory events against steps, and dates storages."""
+    """Replays memory events against steps, and dates storages.
 
-    def __init__(self, lives: Lives, span: _Spans, profile: Profile) -> None:
+    What is freed after the last step and before ``next_start``, when something else ran, is freed
+    by the run.
+    """
+
+    def __init__(self, lives: Lives, span: _Spans, profile: Profile, next_start: int) -> None:
         self._steps = lives.steps
         self._device = lives.device
         events = profile.memory.arrays()
@@ -175,7 +189,7 @@ class _Memory:
         started = np.where(span.start_ns == NONE, -1, span.start_ns)
         begun = np.maximum.accumulate(started) if len(started) else started
         self._after = (np.searchsorted(begun, when, side="right") - 1).tolist()
-        self._is_late = (when > span.end_ns.max(initial=NONE)).tolist()
+        self._is_late = (when > next_start).tolist()
         self._counts: Counter[str] = Counter()
         self._freed_in: dict[int, int] = {}  # allocation -> the step in which it is freed
         self.workspaces = [0] * len(lives.steps)
@@ -183,13 +197,12 @@ class _Memory:
     @property
     def taken(self) -> dict[str, int]:
         """What was used."""
-        return _nonzero({what: self._counts[what] for what in ("allocations", "frees")})
+        return _nonzero({what: self._counts[what] for what in (FOUND, FREED)})
 
     @property
     def dropped(self) -> dict[str, int]:
         """What was not."""
-        used = ("allocations", "frees")
-        return {what: count for what, count in self._counts.items() if what not in used}
+        return {what: n for what, n in self._counts.items() if what not in (FOUND, FREED)}
 
     def replay(self) -> None:
         """Find the allocations of the storages that each step makes, and with them the frees."""
@@ -245,8 +258,8 @@ class _Memory:
                 event = min(fitting, key=lambda event: (self._bytes[event], ends[event]))
                 events.remove(event)
                 storage.freed = ends[event]
-                self._counts["allocations"] += 1
-                self._counts["frees"] += storage.freed != END
+                self._counts[FOUND] += 1
+                self._counts[FREED] += storage.freed != END
             left = remaining
         self._counts["storages without an allocation that fits"] += len(left)
 

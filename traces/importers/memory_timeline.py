@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ...errors import TraceError
-from ..curves import Curve, refusing
+from ..curves import Curve, refusing, running_bytes
 from ..wording import reason
 
 if TYPE_CHECKING:
@@ -51,10 +51,12 @@ def read_curve(content: Content, device: str | None) -> Curve:
     try:
         rows = _by_category(data)
         if rows is None:
-            rows = _raw(data)
+            rows = _raw(data, content.where)
     except _FAILURES as error:
         raise TraceError(f"no memory timeline ({reason(error)})", content.where) from None
     except ValueError as error:
+        if isinstance(error, TraceError):
+            raise
         raise TraceError(f"no memory timeline: {error}", content.where) from None
     time, allocated, start = rows
     if not len(time):
@@ -76,7 +78,7 @@ def _by_category(data: bytes) -> tuple[Any, Any, int] | None:
     return np.array(times, np.int64) * 1000, np.array(totals, np.int64), sum(totals[:1])
 
 
-def _raw(data: bytes) -> tuple[Any, Any, int]:
+def _raw(data: bytes, where: str) -> tuple[Any, Any, int]:
     """Read events: time in ns, action, bytes, category."""
     events = msgspec.json.decode(data, type=list[tuple[int, int, int, int]])
     _check([event[0] for event in events], [abs(event[2]) for event in events], 2**62)
@@ -85,7 +87,7 @@ def _raw(data: bytes) -> tuple[Any, Any, int]:
     time = np.array([max(event[0], 0) for event in events], np.int64)
     is_before = np.array([event[0] < 0 for event in events], bool)
     first = time[~is_before].min(initial=2**62)
-    sums = np.cumsum(np.array(changes, np.int64))
+    sums = running_bytes(np.array(changes, np.int64), where)
     n_before = int(is_before.sum())
     kept = slice(max(n_before - 1, 0), None)
     start = int(sums[n_before - 1]) if n_before else 0

@@ -6,16 +6,13 @@ The package onnx ends its process on some damaged models, so it is asked in a pr
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import msgspec
 
 from ...errors import MissingExtraError, TraceError
-from ..wording import reason
+from .apart import ask
 
 MAX_MODEL_BYTES = 512 << 20
 MAX_SECONDS = 600
@@ -103,22 +100,4 @@ def load(data: bytes, where: str) -> Graph:
 
 def _ask(data: bytes, where: str) -> Answer:
     """Have another process read the model."""
-    path = os.pathsep.join(filter(None, sys.path))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", _CHILD],  # -P: no module from the working folder
-            input=data,
-            capture_output=True,
-            env=os.environ | {"PYTHONPATH": path},
-            timeout=MAX_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        hint = f"onnx takes more than {MAX_SECONDS} seconds"
-        raise TraceError(f"shapes cannot be inferred: {hint}", where) from None
-    except OSError as error:
-        raise TraceError(f"no process for onnx can be started ({reason(error)})", where) from None
-    if done.returncode:
-        what = f"onnx ended its process with {done.returncode}: the model is damaged or too large"
-        raise TraceError(f"shapes cannot be inferred ({what})", where)
-    return msgspec.json.decode(done.stdout, type=Answer)
+    return msgspec.json.decode(ask(_CHILD, data, where, MAX_SECONDS), type=Answer)

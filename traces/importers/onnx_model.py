@@ -80,7 +80,7 @@ def read(request: Request) -> Imported:
     inferred = {
         f"times from the cost model ({device})": trace.n_calls,
         "calls of a synthetic backward pass": writer.n_backward,
-        "releases at last use": writer.n_releases,
+        "releases after last use": writer.n_releases,
         **graph.unknown,
         **writer.unknown,
     }
