@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from traceback import FrameSummary
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
@@ -17,6 +18,7 @@ from .marks import listeners
 from .recorder import Recorder
 from .recording import Recording
 from .refusing import CompiledSentinel, refuse_compiled
+from .unseen import UnseenMakers
 
 __all__ = ["Session", "after_steps"]
 
@@ -58,6 +60,7 @@ class Session:
         self._recorder: Recorder | None = None
         self._hook: Any = None
         self._sentinel = CompiledSentinel(self._fail)
+        self._makers: UnseenMakers | None = None
 
     def open(self) -> None:
         """Begin to record.
@@ -81,6 +84,8 @@ class Session:
             listeners.append(self._said)
             self._hook = after_steps(self._stepped)
         self._sentinel.open()
+        self._makers = UnseenMakers(self._recorder.run_maker)
+        self._makers.open()
         _running.append(self)
         self._recorder.__enter__()
 
@@ -91,6 +96,8 @@ class Session:
         self._recorder.__exit__(None, None, None)
         _running.remove(self)
         self._sentinel.close()
+        if self._makers is not None:
+            self._makers.close()
         if self._has_marks:
             listeners.remove(self._said)
             self._hook.remove()
@@ -113,14 +120,19 @@ class Session:
         """Whether recording had to stop."""
         return self._recorder is not None and self._recorder.failure is not None
 
+    @property
+    def failed_at(self) -> Iterable[FrameSummary]:
+        """The stack of calls, outermost first, when recording had to stop; else empty."""
+        return (self._recorder and self._recorder.failed_at) or ()
+
     def end_step(self, is_said: bool) -> None:
         """Note that a step ends: by a mark of the program, or because its optimizer stepped."""
         assert self._recorder is not None, "a session that was opened"
         self._recorder.end_step(is_said)
 
     def _fail(self, failure: Exception) -> None:
-        if self._recorder is not None and self._recorder.failure is None:
-            self._recorder.failure = failure
+        if self._recorder is not None:
+            self._recorder.fail(failure)
 
     def _said(self) -> None:
         """Note a mark of the program."""
