@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 from contextlib import ExitStack
+from traceback import FrameSummary
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
@@ -24,6 +25,7 @@ from .refusing import (
     is_watched_here,
     refuse_compiled,
 )
+from .unseen import UnseenMakers
 
 __all__ = ["Session", "after_steps"]
 
@@ -87,6 +89,9 @@ class Session:
             stack.callback(after_steps(self._stepped).remove)
             stack.enter_context(compiled_calls_reported(self._fail))
             stack.enter_context(backward_passes_reported(self._backward_begins))
+            makers = UnseenMakers(self._recorder.run_maker)
+            makers.open()
+            stack.callback(makers.close)
             _running.append(self)
             stack.callback(_running.remove, self)
             stack.enter_context(self._recorder)
@@ -112,14 +117,19 @@ class Session:
         """Whether recording had to stop."""
         return self._recorder is not None and self._recorder.failure is not None
 
+    @property
+    def failed_at(self) -> Iterable[FrameSummary]:
+        """The stack of calls, outermost first, when recording had to stop; else empty."""
+        return (self._recorder and self._recorder.failed_at) or ()
+
     def end_step(self, is_said: bool) -> None:
         """Note that a step ends: by a mark of the program, or because its optimizer stepped."""
         assert self._recorder is not None, "a session that was opened"
         self._recorder.end_step(is_said)
 
     def _fail(self, failure: Exception) -> None:
-        if self._recorder is not None and self._recorder.failure is None:
-            self._recorder.failure = failure
+        if self._recorder is not None:
+            self._recorder.fail(failure)
 
     def _is_unseen(self, what: str) -> bool:
         """Say whether something runs where it is not recorded; then there will be no recording."""
