@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from ..errors import TraceError
+from ..opcodes import PHASE_FORWARD
 from .merging import are_equal, merge
 from .recording import (
     Constant,
@@ -54,6 +55,8 @@ def repeats(
         There are fewer steps, or more in a block, or the repeats are not the same run.
     """
     events, ends = _marked(recording.events)
+    if not is_block and not _is_said(recording.events):
+        ends = _settled(events, ends)
     wanted = repeat * steps
     if len(ends) < wanted or (is_block and len(ends) > wanted):
         raise TraceError(
@@ -74,7 +77,7 @@ def _marked(events: Sequence[Event]) -> tuple[list[Event], list[int]]:
 
     Marks that the program makes count before an optimizer's.
     """
-    is_said = any(isinstance(event, StepEnd) and event.is_said for event in events)
+    is_said = _is_said(events)
     plain: list[Event] = []
     ends: list[int] = []
     for event in events:
@@ -83,6 +86,41 @@ def _marked(events: Sequence[Event]) -> tuple[list[Event], list[int]]:
         elif event.is_said == is_said:
             ends.append(len(plain))
     return plain, ends
+
+
+def _is_said(events: Sequence[Event]) -> bool:
+    """Say whether the program marks where its steps end."""
+    return any(isinstance(event, StepEnd) and event.is_said for event in events)
+
+
+def _settled(events: Sequence[Event], ends: Sequence[int]) -> list[int]:
+    """Move the end of each step from its optimizer's behind the last that it leaves and that goes.
+
+    A loop drops its gradients and its batch before the next forward pass begins, some loops after
+    they have loaded the next batch: that is the end of a step, not the beginning of one.
+    """
+    starts, limits = [0, *ends], [*ends[1:], len(events)]
+    return [
+        _settled_end(events, start, end, limit)
+        for start, end, limit in zip(starts, ends, limits, strict=False)
+    ]
+
+
+def _settled_end(events: Sequence[Event], start: int, end: int, limit: int) -> int:
+    """Find where the step from ``start`` to ``end`` really ends, ``limit`` at the latest."""
+    step = (event for event in events[start:end] if isinstance(event, RecordedCall))
+    last_node = max((call.autograd_node for call in step), default=-1)
+    made: set[int] = set()
+    settled = end
+    for position in range(end, limit):
+        event = events[position]
+        if isinstance(event, Death):
+            settled = settled if event.storage in made else position + 1
+        elif isinstance(event, RecordedCall):
+            if event.module or event.phase != PHASE_FORWARD or event.autograd_node > last_node:
+                break  # the model runs again
+            made.update(storage for storage, _ in event.bytes_after)
+    return settled
 
 
 def _cut(events: Sequence[Event], ends: Sequence[int]) -> list[Sequence[Event]]:

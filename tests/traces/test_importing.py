@@ -68,8 +68,8 @@ def test_the_command_writes_a_trace_and_tells_what_it_made(
     assert lines[0] == f"{tmp_path}/g.json: networkx node-link graph"
     assert lines[1] == "  taken     nodes as calls: 1"
     assert lines[2] == (
-        "  inferred  releases after last use: 1; costs without a unit (1 counts as 1 ns: --time-unit): "
-        "1"
+        "  inferred  releases after last use: 1; "
+        "costs without a unit (1 counts as 1 ns: --time-unit): 1"
     )
     assert lines[3] == "  dropped   nothing"
     assert lines[4].startswith(f"written: {out} (")

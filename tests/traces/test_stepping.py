@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rematsim.errors import TraceError
-from rematsim.opcodes import PHASE_FORWARD
+from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
 from rematsim.traces.recording import (
     Constant,
     Death,
@@ -36,7 +36,7 @@ def call(operator: str, arguments: list[int], result: int, size: int, ns: int = 
         PHASE_FORWARD,
         "",
         0,
-        -1,
+        autograd_node=result,
     )
 
 
@@ -72,6 +72,37 @@ def test_a_storage_that_got_a_name_later_has_it_as_a_constant() -> None:
         recording = Recording(two_steps().constants, events, labels=labels)
         third = list(_pieces(recording, _cut(*_marked(events))))[2]
         assert [c.label for c in third.constants.values()] == [wanted]
+
+
+def loop(number: int, loads_first: bool) -> list[Event]:
+    """A step of a training loop: a batch, the loss, its gradient, an update; then both are freed.
+
+    Storage 0 is the weight; the gradient goes when the next step begins, after or before its batch.
+    """
+    batch, loss, gradient = (10 * number + k for k in range(3))
+    load = call("select", [1], batch, 16)._replace(autograd_node=number - 1)  # it makes none
+    drop = [Death(gradient - 10)] if number else []
+    return [
+        *([load, *drop] if loads_first else [*drop, load]),
+        call("mul", [0, batch], loss, 4)._replace(autograd_node=number, module="Model"),
+        call("mul_backward", [loss], gradient, 40)._replace(phase=PHASE_BACKWARD),
+        *(Death(loss), Death(batch)),
+        call("add", [0, gradient], gradient, 40)._replace(autograd_node=number),
+        STEPPED,
+    ]
+
+
+@pytest.mark.parametrize("loads_first", [False, True])
+def test_a_step_ends_when_its_gradients_are_gone(loads_first: bool) -> None:
+    """No step begins or ends with gradients, even if the next batch is loaded before they go."""
+    events = tuple(e for number in range(1, 5) for e in loop(number, loads_first))
+    constants = {0: Constant("param:w", 40), 1: Constant("data", 64), 2: Constant("grad:w", 40)}
+    step = repeats(Recording(constants, events), 3)
+    held = [constant.label for constant in step.constants.values()]
+    assert "grad:w" not in held
+    assert {e.storage for e in step.events if isinstance(e, Death)} >= {
+        view.storage for c in step.calls if c.phase == PHASE_BACKWARD for view in c.results
+    }
 
 
 def test_marks_of_the_program_win() -> None:
