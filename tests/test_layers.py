@@ -13,7 +13,7 @@ import pytest
 LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
-    "engine": "program state layout lowering memory pool events randomness classes neighborhood "
+    "engine": "program view_folding schedules static_graph state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation comparison conformance inspection "
