@@ -16,7 +16,7 @@ from . import compiled, report
 from .budgets import Budget, parse_budget
 from .engine import REACHED_BYTES
 from .errors import PlanError
-from .following import END_WITH, NOT_DEFINED
+from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
 from .opcodes import IGNORE, OK, OOM, STATUSES
 from .plan import PLAN_ACTIONS, Plan
 from .plan_reading import PlanReading
@@ -179,6 +179,8 @@ class _Ended:
             need = int(call["result_bytes"] + call["workspace_bytes"])
             used, most = int(state.room["used_bytes"]), int(state.room["budget_bytes"])
             return f"out of memory: it needs {need:,} bytes, {used:,} of {most:,} are taken"
+        if self.run.code == NOT_TAKEN:
+            return f"it does not take over storage {operand} ({self._storage(operand)})"
         return "it is not in memory"
 
 

@@ -16,13 +16,13 @@ from .program import Program
 from .residence import evict, lock, pin, unlock
 from .state import EVENT_CAPACITY, EVICTED, RECORD_CAPACITY, State
 
-# Instructions of a plan: (code, operand), a call for the first two, else a storage. What is dropped
-# for now is computed again later. A storage is kept while an update in place could take its bytes
-# although the plan still needs it.
-RUN_FIRST, RUN_AGAIN, DROP, DROP_FOR_NOW, KEEP, KEEP_NO_LONGER, END_WITH = range(7)
+# Instructions of a plan: (code, operand), a call for the first two, then a storage, last an output.
+# What is dropped for now is computed again later. A storage is kept while an update in place could
+# take its bytes and is not given them; one that was handed over is gone.
+RUN_FIRST, RUN_AGAIN, DROP, DROP_FOR_NOW, KEEP, KEEP_NO_LONGER, BE_GONE, END_WITH = range(8)
 
 # What `follow` answers besides OK, OOM, EMPTY_BUFFERS and REACHED_BYTES.
-NOT_DEFINED, NOT_MATERIAL = 8, 9
+NOT_DEFINED, NOT_MATERIAL, NOT_TAKEN = 8, 9, 10
 
 
 def follow(program: Program, state: State, _: int) -> int:
@@ -45,6 +45,8 @@ def follow(program: Program, state: State, _: int) -> int:
             state.holds[operand].locks += 1
         elif code == KEEP_NO_LONGER:
             state.holds[operand].locks -= 1
+        elif code == BE_GONE:
+            answer = GO_ON if state.storages[operand].residence == EVICTED else NOT_TAKEN
         else:
             answer = end_with(program, state, operand)
         if answer != GO_ON:

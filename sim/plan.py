@@ -281,21 +281,26 @@ def plan_of_run(program: Program, result: RunResult) -> Plan:
     )
 
 
-def _run_actions(program: Program, events: dict[str, Any]) -> Iterator[Action]:
+def _run_actions(program: Program, events: dict[str, Any]) -> list[Action]:
     """Read the actions off an event log: a call at its first result, and what left memory."""
+    done: list[Action] = []
     is_resident = [False] * program.n_storages
     call_of = program.tensors["call"].tolist()
     first = program.calls["first_result"].tolist()
     computes = (opcodes.COMPUTE, opcodes.RECOMPUTE)
     frees = (opcodes.EVICT, opcodes.DEALLOCATE, opcodes.BANISH_STORAGE)
-    columns = (events[name].tolist() for name in ("action", "storage", "tensor"))
-    for action, storage, tensor in zip(*columns, strict=True):
+    actions, storages, tensors = (events[n].tolist() for n in ("action", "storage", "tensor"))
+    for i, (action, storage) in enumerate(zip(actions, storages, strict=True)):
         if action in computes:
-            if first[call_of[tensor]] == tensor:
-                yield COMPUTE, call_of[tensor]
+            if first[call_of[tensors[i]]] == tensors[i]:
+                done.append((COMPUTE, call_of[tensors[i]]))
             is_resident[storage] = True
         elif action == opcodes.TAKE_OVER:
+            # Handed over just before the call, of which the next row has a result.
             is_resident[storage] = False
+            has_begun = first[call_of[tensors[i + 1]]] != tensors[i + 1]
+            done.insert(len(done) - has_begun, (FREE, storage))
         elif action in frees and is_resident[storage]:  # the absent can be banished too
             is_resident[storage] = False
-            yield FREE, storage
+            done.append((FREE, storage))
+    return done

@@ -7,11 +7,19 @@ kernels of ``following.py``, and either is told by ``execution.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .following import DROP, DROP_FOR_NOW, END_WITH, KEEP, KEEP_NO_LONGER, RUN_AGAIN, RUN_FIRST
+from .following import (
+    BE_GONE,
+    DROP,
+    DROP_FOR_NOW,
+    END_WITH,
+    KEEP,
+    KEEP_NO_LONGER,
+    RUN_AGAIN,
+    RUN_FIRST,
+)
 from .plan import PLAN_ACTIONS, Action, Plan
 from .program import INSTRUCTION_FIELDS, Program, freeze
 from .schedules import COMPUTE, FREE
@@ -50,7 +58,11 @@ class PlanReading:
         self._place = 0  # the first call that has not been computed
         self._actions = list(plan)
         self._last = {t: i for i, (a, t) in enumerate(self._actions) if a == COMPUTE}
-        self._kept = self._kept_in_place() if plan.mutation == "inplace" else {}
+        self._given: set[int] = set()  # actions that hand a storage over to the next call
+        self._taken: dict[int, list[int]] = {}
+        self._kept: dict[int, list[int]] = {}
+        if plan.mutation == "inplace":
+            self._find_handovers()
         self._last_read: dict[int, int] | None = None
         self.action_of: list[int] = []
         self.fault: Fault | None = None
@@ -66,10 +78,13 @@ class PlanReading:
             if rule:
                 self.fault = Fault(i, rule)
                 return instructions
+            if i in self._given:
+                continue
             kept = self._kept.get(i, ())
             row = [(KEEP, s) for s in kept]
             row.append((self._code(i, action, target), target))
             row += [(KEEP_NO_LONGER, s) for s in kept]
+            row += [(BE_GONE, s) for s in self._taken.get(i, ())]
             instructions += row
             self.action_of += [i] * len(row)
         end = len(self._actions)
@@ -149,26 +164,25 @@ class PlanReading:
                 last.update(dict.fromkeys(self._sources(target), i))
         return last | dict.fromkeys(self._output_storages(), len(self._actions))
 
-    def _kept_in_place(self) -> dict[int, list[int]]:
-        """Find what updates in place must leave where it is: what the plan still reads or frees."""
+    def _find_handovers(self) -> None:
+        """Find the storages whose bytes calls take over: freed just before, and read by the call.
+
+        A call that could take over more than it is given must leave that where it is.
+        """
         replaced: dict[int, list[int]] = {}
-        tensors: Any = self._source.tensors
+        tensors = self._source.tensors
         for t in np.flatnonzero(tensors["takes_over"] >= 0).tolist():
             call = int(tensors["call"][t])
             replaced.setdefault(call, []).append(int(tensors["takes_over"][t]))
-        made: dict[int, list[int]] = {}
-        for storage, call in enumerate(self._maker):
-            made.setdefault(call, []).append(storage)
-        needed = set(self._output_storages())
-        kept: dict[int, list[int]] = {}
-        for i in range(len(self._actions) - 1, -1, -1):
-            action, target = self._actions[i]
+        freed: dict[int, int] = {}  # storage -> action, of those since the last that is no FREE
+        for i, (action, target) in enumerate(self._actions):
             if action == FREE:
-                needed.add(target)
+                freed[target] = i
                 continue
-            stay = [s for s in dict.fromkeys(replaced.get(target, ())) if s in needed]
-            if stay:
-                kept[i] = stay
-            needed.difference_update(made.get(target, ()))
-            needed.update(self._sources(target))
-        return kept
+            for storage in dict.fromkeys(replaced.get(target, ()) if action == COMPUTE else ()):
+                if storage in freed:
+                    self._given.add(freed[storage])
+                    self._taken.setdefault(i, []).append(storage)
+                else:
+                    self._kept.setdefault(i, []).append(storage)
+            freed = {}
