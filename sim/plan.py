@@ -104,7 +104,8 @@ def lower(graph: StaticGraph, program: Program, schedule: Schedule) -> list[Acti
     """Turn a schedule on a static graph into the actions of a plan.
 
     Constants come first. Where a node stands for a call with views of its values, these are made
-    again with it if they have been made before and something reads them.
+    again with it if they have been made before and something reads them. What comes after the last
+    node is left out if there are outputs: they stay.
 
     Parameters
     ----------
@@ -147,7 +148,10 @@ class _Lowering:
         for call in self.program.tensors["call"][roots].tolist():
             self._compute(call)
         fresh = 0
+        end = self.graph.n_nodes if self.graph.has_outputs else -1
         for action, target in zip(schedule.action.tolist(), schedule.target.tolist(), strict=True):
+            if fresh == end:
+                break
             if action == FREE:
                 storage = int(self.graph.storage[target])
                 self.gone.add(storage)

@@ -212,14 +212,17 @@ def _fault(graph: StaticGraph, here: Walk, code: int) -> str:
 
 
 def naive_schedule(graph: StaticGraph) -> Schedule:
-    """Compute every node once, in order, and free each value after it is read last."""
+    """Compute every node once, in order, and free each value after it is read last.
+
+    What the last node reads, the outputs, stays.
+    """
     order = np.arange(graph.n_nodes, dtype=np.int32)
     last = graph.last_reader
-    kept = np.flatnonzero(last < graph.n_nodes).astype(np.int32)
-    target = np.concatenate([order, kept])
-    action = np.repeat(np.array([COMPUTE, FREE], np.int8), [len(order), len(kept)])
+    gone = np.flatnonzero(last < graph.n_nodes - graph.has_outputs).astype(np.int32)
+    target = np.concatenate([order, gone])
+    action = np.repeat(np.array([COMPUTE, FREE], np.int8), [len(order), len(gone)])
     # Nodes stand at 0, 2, 4, ...; what goes after node v at 2 v + 1.
-    place = np.argsort(np.concatenate([2 * order, 2 * last[kept] + 1]), kind="stable")
+    place = np.argsort(np.concatenate([2 * order, 2 * last[gone] + 1]), kind="stable")
     return Schedule(action[place], target[place])
 
 
@@ -244,7 +247,8 @@ def free_after_last_use(graph: StaticGraph, nodes: Iterable[int]) -> Schedule:
     """Turn an order of computations, repeats allowed, into a schedule with the least memory.
 
     Each value is freed as soon as it is not read again before its node runs again; copies of
-    siblings that were made anew and are not wanted go at once.
+    siblings that were made anew and are not wanted go at once. What the last node reads, the
+    outputs, stays.
 
     Parameters
     ----------
@@ -266,6 +270,8 @@ def free_after_last_use(graph: StaticGraph, nodes: Iterable[int]) -> Schedule:
             if not wanted[value]:
                 freed[at].append(value)
             wanted[value] = True
+    if graph.has_outputs and freed:
+        freed[-1] = []
     actions = []
     for node, gone in zip(order, freed, strict=True):
         actions.append((COMPUTE, node))
