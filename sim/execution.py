@@ -111,11 +111,11 @@ def run_plan(
     if event_log:
         events, storages = (
             report.event_columns(run),
-            report.storage_columns(work.trace, run.program),
+            report.storage_columns(work.trace, work.program),
         )
         result = dataclasses.replace(result, events=events, storages=storages)
     if live_sets:
-        at_oom = report.live_set(work.trace, run) if run.code == OOM else None
+        at_oom = report.live_set(work.trace, work.program, run) if run.code == OOM else None
         result = dataclasses.replace(
             result, live_at_peak=_live_at_peak(ended, settings), live_at_oom=at_oom
         )
@@ -231,6 +231,6 @@ def _live_at_peak(ended: _Ended, settings: Settings) -> LiveSet:
     )
     again.finish(NO_CHOICE, compiled.follow())
     assert again.code in (REACHED_BYTES, ended.run.code)
-    live = report.live_set(ended.work.trace, again)
+    live = report.live_set(ended.work.trace, ended.work.program, again)
     rest = peak - live.total_bytes
     return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)

@@ -133,6 +133,18 @@ def run(*actions: tuple[int, int], budget: Any = "unlimited", trace: Any = None)
     return result
 
 
+def test_what_lives_at_the_peak_is_the_same_as_in_the_run() -> None:
+    trace = load_trace("bundled:unet")
+    online = simulate(trace, "h_DTR_eq", 0.5, event_log=True, live_sets=True)
+    plan = plan_of_run(workload(trace).program, online)
+    static = execute(trace, plan, 0.5, event_log=True, live_sets=True)
+    assert online.live_at_peak is not None and static.live_at_peak is not None
+    assert static.live_at_peak.categories == online.live_at_peak.categories
+    assert online.storages is not None and static.storages is not None
+    for name, column in online.storages.items():
+        assert np.array_equal(static.storages[name], column)
+
+
 def story(result: RunResult) -> list[tuple[str, int, int]]:
     events: Any = result.events
     columns = (events[name].tolist() for name in ("action", "storage", "memory_after_bytes"))
