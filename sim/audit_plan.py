@@ -143,7 +143,7 @@ class PlanAudit(Audit):
     def _taken_in_log(self, call: Call, row: Row) -> dict[Tensor, Storage]:
         """Give the storages that the log says are taken over, of those that can be."""
         end = row.number
-        rows = []
+        rows: list[int] = []
         while end < len(self.actions) and len(rows) < len(call.results):
             if ACTIONS[self.actions[end]] != "take_over":
                 rows.append(end)

@@ -17,7 +17,7 @@ LAYERS = {
     "nextuse residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation comparison conformance inspection "
-    "audit audit_ledger audit_plan audit_scores execution grid store workers sweeps",
+    "audit audit_ledger audit_plan audit_scores execution planning grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",

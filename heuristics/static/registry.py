@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import importlib
 import inspect
 import pkgutil
@@ -25,6 +26,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, UnknownNameError
@@ -110,6 +112,10 @@ class Planner:
         Where it comes from; what it does in a sentence.
     parameters : dict of str
         Its own, with their values.
+    uses_starts : bool
+        Whether it wants schedules to start from, which are made for it then.
+    is_random : bool
+        Whether what it finds depends on the seed.
     """
 
     name: str
@@ -117,6 +123,8 @@ class Planner:
     reference: str = ""
     summary: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)
+    uses_starts: bool = False
+    is_random: bool = False
 
     def plan(
         self,
@@ -184,7 +192,9 @@ def _evaluated(graph: StaticGraph, budget: int | None, result: PlannerResult) ->
 _planners: dict[str, Planner] = {}
 
 
-def planner(name: str, *, reference: str = "") -> Callable[[Function], Function]:
+def planner(
+    name: str, *, reference: str = "", uses_starts: bool = False, is_random: bool = False
+) -> Callable[[Function], Function]:
     """Declare a function as a planner; it stays as it is.
 
     Parameters
@@ -193,6 +203,8 @@ def planner(name: str, *, reference: str = "") -> Callable[[Function], Function]
         What tables and the command line call it.
     reference : str
         Where it comes from.
+    uses_starts, is_random : bool
+        Whether it wants schedules to start from; whether it depends on the seed.
     """
     if name in _planners:
         raise InputError(f"planner {name!r} is declared twice")
@@ -204,10 +216,19 @@ def planner(name: str, *, reference: str = "") -> Callable[[Function], Function]
             if key not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
         }
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-        _planners[name] = Planner(name, function, reference, summary, own)
+        _planners[name] = Planner(name, function, reference, summary, own, uses_starts, is_random)
         return function
 
     return declare
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Digest the files of this folder: what another version planned is out of date."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 @functools.cache

@@ -27,6 +27,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 COMMANDS = {
     "capture": "capture",
     "replay": "replay",
+    "plan": "planning",
     "execute": "execute",
     "sweep": "sweep",
     "plot": "plot",
