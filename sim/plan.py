@@ -44,8 +44,8 @@ class Plan:
         Of the trace that it is for.
     mutation : str
         The lowering that it is for: ``"copy"`` or ``"inplace"``.
-    trace, method : str
-        What the trace is called, and who made the plan: for a reader.
+    trace, method, source : str
+        What the trace is called, who made the plan, and where the trace was read: for a reader.
     """
 
     action: NDArray[np.int8]
@@ -54,6 +54,7 @@ class Plan:
     mutation: str = "copy"
     trace: str = ""
     method: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
         """Check that there is a target for each action, and make the arrays read-only."""

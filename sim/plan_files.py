@@ -38,6 +38,7 @@ class Head(msgspec.Struct):
     actions: int
     trace: str = ""
     method: str = ""
+    source: str = ""
 
 
 def save_plan(plan: Plan, path: str | Path) -> None:
@@ -49,7 +50,8 @@ def save_plan(plan: Plan, path: str | Path) -> None:
         If the file cannot be written; then there is none.
     """
     names = (
-        name.encode("utf-8", "backslashreplace").decode() for name in (plan.trace, plan.method)
+        name.encode("utf-8", "backslashreplace").decode()
+        for name in (plan.trace, plan.method, plan.source)
     )
     head = Head(PLAN_FORMAT, plan.trace_digest, plan.mutation, len(plan), *names)
     lines = [msgspec.json.encode(head).decode()]
@@ -88,6 +90,7 @@ class _Reader:
         self.content = content
 
     def plan(self) -> Plan:
+        """Read the head and then the actions."""
         head = self._head()
         code_of = {name: code for code, name in enumerate(PLAN_ACTIONS)}
         action, target = bytearray(), []
@@ -115,6 +118,7 @@ class _Reader:
             head.mutation,
             head.trace,
             head.method,
+            head.source,
         )
 
     def _head(self) -> Head:

@@ -50,6 +50,7 @@ STATUSES = (OPTIMAL, FEASIBLE, INFEASIBLE, NO_PLAN, TIME_LIMIT, MEMORY_LIMIT, SO
 # What a bound holds for.
 ANY_SCHEDULE = "any schedule"  # whose first computations are in the graph's order
 IN_ORDER = "stages"  # at most one computation of a node between two first computations
+ROUNDING = 1e-6  # what a solver's arithmetic may add to a bound, as a fraction
 _COMMON = ("graph", "budget", "starts", "time_limit", "seed")
 _CALL = re.compile(r"^(?P<name>[\w-]+)\((?P<arguments>.*)\)$", re.DOTALL)
 
@@ -174,7 +175,7 @@ def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:
 
 
 def _evaluated(graph: StaticGraph, budget: int | None, result: PlannerResult) -> PlannerResult:
-    """Add what the schedule costs; where every node runs once, nothing is cheaper."""
+    """Add what the schedule costs, and let status and bound agree with it."""
     if result.status == INFEASIBLE:
         return result
     bound = max(result.bound or 0, graph.base_cost)
@@ -184,9 +185,15 @@ def _evaluated(graph: StaticGraph, budget: int | None, result: PlannerResult) ->
     if budget is not None and predicted.peak_bytes > budget:
         message = f"its plan takes {predicted.peak_bytes:,} bytes, the budget is {budget:,}"
         return replace(result, status=NO_PLAN, schedule=None, bound=bound, message=message)
-    if predicted.cost == graph.base_cost:
-        result = replace(result, status=OPTIMAL, bound_scope=ANY_SCHEDULE)
-    return replace(result, bound=bound, predicted=predicted)
+    result = replace(result, bound=min(bound, predicted.cost), predicted=predicted)
+    if predicted.cost == graph.base_cost:  # every node runs once, and nothing is cheaper
+        return replace(result, status=OPTIMAL, bound_scope=ANY_SCHEDULE)
+    if bound > predicted.cost * (1 + ROUNDING):
+        # Only of a narrower space, out of which a start may lead: then it says nothing of this.
+        assert result.bound_scope != ANY_SCHEDULE, f"bound {bound} of a cost of {predicted.cost}"
+        bound_scope = ANY_SCHEDULE
+        return replace(result, status=FEASIBLE, bound=graph.base_cost, bound_scope=bound_scope)
+    return result
 
 
 _planners: dict[str, Planner] = {}

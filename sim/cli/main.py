@@ -29,6 +29,7 @@ COMMANDS = {
     "replay": "replay",
     "plan": "planning",
     "execute": "execute",
+    "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",
     "import": "importing",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
 from .output import check_writable, format_bytes, print_fields, print_json
-from .replay import NOT_OK
+from .replay import NOT_OK, plan_source
 from .telling import print_run
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
     else:
         _print(planned)
     if out is not None and planned.plan is not None:
-        save_plan(planned.plan, out)
+        save_plan(replace(planned.plan, source=plan_source(trace)), out)
         click.echo(f"rematsim: saved the plan in {out}", err=True)
     elif out is not None:
         click.echo(f"rematsim: no plan saved: {planned.row.message}", err=True)

@@ -5,7 +5,7 @@ The same numbers as a row of a sweep, and what was in memory when it mattered.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,7 +94,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         result.save(save_run)
         click.echo(f"rematsim: saved the run in {save_run}", err=True)
     if save_plan is not None:
-        _save_plan(loaded, result, save_plan)
+        _save_plan(loaded, result, save_plan, trace)
     return 0 if result.status == "ok" else NOT_OK
 
 
@@ -104,7 +104,12 @@ def as_object(result: RunResult) -> dict[str, Any]:
     return result.row | {name: there and asdict(there) for name, there in live.items()}
 
 
-def _save_plan(trace: Trace, result: RunResult, path: str) -> None:
+def plan_source(trace: str) -> str:
+    """Say in a plan where its trace was read; nothing where that was standard input."""
+    return "" if trace == "-" else trace
+
+
+def _save_plan(trace: Trace, result: RunResult, path: str, source: str) -> None:
     """Save what a run did as a plan; one that did not end ok is none."""
     from ..plan import plan_of_run
     from ..plan_files import save_plan
@@ -113,5 +118,6 @@ def _save_plan(trace: Trace, result: RunResult, path: str) -> None:
     if result.status != "ok":
         click.echo(f"rematsim: no plan saved: the run ended {result.status}", err=True)
         return
-    save_plan(plan_of_run(workload(trace, result.mutation).program, result), path)
+    plan = plan_of_run(workload(trace, result.mutation).program, result)
+    save_plan(replace(plan, source=plan_source(source)), path)
     click.echo(f"rematsim: saved the plan in {path}", err=True)

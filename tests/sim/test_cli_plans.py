@@ -95,3 +95,85 @@ def test_a_run_that_fails_is_no_plan(capsys: pytest.CaptureFixture[str], tmp_pat
     assert code == 3
     assert "no plan saved: the run ended oom" in err
     assert not path.exists()
+
+
+def test_a_plan_is_made_executed_and_saved(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "k.plan.gz")
+    code, planned = row(capsys, "plan", "bundled:mlp", "--budget", "1.0x", "-o", path)
+    assert (code, planned["planner_status"], planned["method"]) == (0, "optimal", "keep-all")
+    assert planned["bound_scope"] == "any schedule"
+    code, executed = row(capsys, "execute", "bundled:mlp", path, "--budget", "1.0x")
+    assert code == 0
+    assert executed["evict_sha"] == planned["evict_sha"]
+    assert executed["planner_status"] is None
+    code, out, _ = told(capsys, "plan", "bundled:mlp", "--budget", "1.0x")
+    assert code == 0 and "keep-all: optimal" in out and "slowdown" in out
+
+
+def test_without_a_plan_the_exit_code_is_3(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "k.plan"
+    code, out, err = told(capsys, "plan", "bundled:mlp", "--budget", "0.5x", "-o", str(path))
+    assert code == 3 and "keep-all: no_plan: its plan takes" in out
+    assert "no plan saved" in err and not path.exists()
+    code, planned = row(capsys, "plan", "bundled:mlp", "--budget", "1KiB")
+    assert (code, planned["status"]) == (3, "infeasible")
+    assert "the largest single call" in planned["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["plan", "bundled:mlp", "--method", "x"], 2, "unknown planner 'x'; known: keep-all"),
+        (["plan", "bundled:mlp", "--time-limit", "0"], 2, "Invalid value for '--time-limit'"),
+        (["plan", "bundled:mlp", "-o", "x.txt"], 2, "must end in .plan or .plan.gz"),
+        (["sweep", "bundled:mlp", "--method", "x"], 2, "unknown planner 'x'"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+) -> None:
+    found, _, err = told(capsys, *arguments)
+    assert found == code
+    assert message in err
+
+
+def test_planners_stand_beside_heuristics_in_a_sweep(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One row for each budget, whatever the options of the replays beside it; and kept."""
+    arguments = ["sweep", "bundled:mlp", "--heuristic", "h_LRU", "--method", "keep-all",
+                 "--deallocation", "eager,ignore", "--budget", "0.8x,1.0x", "--quiet",
+                 "--out", str(tmp_path / "t.sqlite"), "--json"]  # fmt: skip
+    code, out, _ = told(capsys, *arguments)
+    rows = json.loads(out)
+    assert code == 0
+    assert [(r["kind"], r["method"], r["deallocation"], r["budget_fraction"]) for r in rows] == [
+        ("online", "h_LRU", "eager", 0.8), ("online", "h_LRU", "eager", 1.0),
+        ("static", "keep-all", "plan", 0.8), ("static", "keep-all", "plan", 1.0),
+        ("online", "h_LRU", "ignore", 0.8), ("online", "h_LRU", "ignore", 1.0),
+    ]  # fmt: skip
+    assert [r["planner_status"] for r in rows if r["kind"] == "static"] == ["no_plan", "optimal"]
+    assert json.loads(told(capsys, *arguments)[1]) == rows
+    _, out, _ = told(capsys, "sweep", "bundled:mlp", "--method", "keep-all", "--budget", "1.0x",
+                     "--quiet", "--json")  # fmt: skip
+    assert [r["method"] for r in json.loads(out)] == ["keep-all"]
+
+
+def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path) -> None:
+    other = str(tmp_path / "k.plan")
+    assert main(["plan", "bundled:mlp", "--budget", "1.0x", "-o", other]) == 0
+    code, out, _ = told(capsys, "diff", other, plan)
+    assert code == 0
+    assert "A: keep-all" in out and "B: h_DTR_eq" in out and "only A keeps" in out
+    code, out, _ = told(capsys, "diff", other, plan, "--json")
+    differences = json.loads(out)
+    assert (
+        sum(d["remat_ns"][1] for d in differences) > 0 == sum(d["remat_ns"][0] for d in differences)
+    )
+    assert "the same" in told(capsys, "diff", plan, plan)[1]
+    code, _, err = told(capsys, "diff", plan, plan, "--trace", "bundled:unet")
+    assert code == 1 and "it is for the trace 'mlp'" in err
