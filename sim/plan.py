@@ -125,6 +125,10 @@ class _Lowering:
     def __init__(self, graph: StaticGraph, program: Program) -> None:
         self.graph = graph
         self.program = program
+        self.call: list[int] = graph.call.tolist()
+        self.is_mark: list[bool] = graph.is_mark.tolist()
+        self.storage: list[int] = graph.storage.tolist()
+        self.first_value: list[int] = graph.value_pointer.tolist()
         self.views_of: dict[int, list[int]] = {}  # node -> its views' calls, in trace order
         self.first_made: dict[tuple[int, bool], list[int]] = {}
         for call, node, place, is_before in zip(
@@ -154,7 +158,7 @@ class _Lowering:
             if fresh == end:
                 break
             if action == FREE:
-                storage = int(self.graph.storage[target])
+                storage = self.storage[target]
                 self.gone.add(storage)
                 self.done.append((FREE, storage, False))
             elif target == fresh:
@@ -169,9 +173,8 @@ class _Lowering:
 
     def _run(self, node: int) -> None:
         """Compute a node's own call, if it has one."""
-        call = int(self.graph.call[node])
-        if call != NO_CALL and not self.graph.is_mark[node]:
-            self._compute(call)
+        if self.call[node] != NO_CALL and not self.is_mark[node]:
+            self._compute(self.call[node])
 
     def _first(self, node: int) -> None:
         """Compute a node for the first time, with the views that are first made beside it."""
@@ -188,8 +191,8 @@ class _Lowering:
         for call in self.views_of.get(node, ()):
             if call in self.made and self.shows[call] in self.gone:
                 self._compute(call, may_go=True)
-        storages = self.graph.storage[list(self.graph.values(node))]
-        self.gone.difference_update(storages.tolist())
+        made = self.storage[self.first_value[node] : self.first_value[node + 1]]
+        self.gone.difference_update(made)
 
     def _needed(self) -> list[Action]:
         """Leave out the views made again that nothing reads before they go; seen from the end."""
