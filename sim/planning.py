@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from .heuristics.methods import get as get_heuristic
 from .heuristics.static.registry import INFEASIBLE, Planner, PlannerResult, get
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
 from .result import RunResult
-from .schedules import Schedule, evaluate, naive_schedule
+from .schedules import Evaluation, Schedule, evaluate, naive_schedule
 from .simulation import Options, replay
 from .traces.loading import load_trace
 from .traces.trace import Trace
@@ -27,6 +28,7 @@ from .workload import Workload, workload
 
 # Online heuristics whose runs planners start from.
 STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_LRU")
+START_SLOWDOWN, START_TRIES = 4.0, 3
 
 
 @dataclass(frozen=True)
@@ -133,22 +135,36 @@ def online_starts(work: Workload, budget: Budget) -> list[Schedule]:
     budget : Budget
     """
     allowed = budget.resolve(work.unlimited_peak_bytes)
-    known: list[tuple[int, Schedule]] = []
-    for schedule in [naive_schedule(work.graph), *_online_schedules(work, budget)]:
+    known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
+    if allowed is not None:
+        known = [start for start in known if start[1].peak_bytes <= allowed]
+        known += [start for name in STARTS for start in _online_start(work, name, allowed)]
+    return [schedule for schedule, _ in sorted(known, key=lambda start: start[1].cost)]
+
+
+def _online_start(
+    work: Workload, heuristic: str, allowed: int
+) -> Iterator[tuple[Schedule, Evaluation]]:
+    """Give what an online run did as a schedule within a budget, if that can be had.
+
+    On the graph constants are there from the start, so the same actions may take more memory: then
+    a run with so much less is tried.
+    """
+    options = Options(slowdown_limit=START_SLOWDOWN, event_log=True)
+    limit = allowed
+    for _ in range(START_TRIES):
+        run = replay(work, get_heuristic(heuristic), Budget("bytes", limit), options)
+        if run.status != "ok":
+            return
+        schedule = schedule_of_plan(work.graph, work.program, plan_of_run(work.program, run))
         try:
-            cost, peak_bytes = evaluate(work.graph, schedule)
+            found = evaluate(work.graph, schedule)
         except PlanError:  # entangled views: see schedule_of_plan
-            continue
-        if allowed is None or peak_bytes <= allowed:
-            known.append((cost, schedule))
-    return [schedule for _, schedule in sorted(known, key=lambda pair: pair[0])]
-
-
-def _online_schedules(work: Workload, budget: Budget) -> list[Schedule]:
-    options = Options(slowdown_limit=None, event_log=True)
-    runs = [replay(work, get_heuristic(name), budget, options) for name in STARTS]
-    plans = [plan_of_run(work.program, run) for run in runs if run.status == "ok"]
-    return [schedule_of_plan(work.graph, work.program, plan) for plan in plans]
+            return
+        if found.peak_bytes <= allowed:
+            yield schedule, found
+            return
+        limit -= found.peak_bytes - allowed
 
 
 def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:

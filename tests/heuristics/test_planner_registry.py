@@ -94,6 +94,30 @@ def test_starts_are_schedules_within_the_budget_the_best_first(declared: Any) ->
     assert planned.row.seed == 5
 
 
+def test_a_start_fits_where_constants_come_late() -> None:
+    """A constant of 2 bytes comes last: the graph has it from the start, the replay at the end.
+
+    The replay keeps three values of 4 bytes in its 13, which are 14 with the constant. So it is
+    done again with a byte less, and with 12 it still keeps three: again with less.
+    """
+    builder = TraceBuilder("late constant")
+    builder.call("f", [], [("a", 4, -1)], 1)
+    builder.call("f", ["a"], [("b", 4, -1)], 1)
+    builder.call("f", ["b"], [("c", 4, -1)], 1)
+    builder.call("f", ["c"], [("d", 4, -1)], 1)
+    builder.call("f", ["d", "a"], [("e", 1, -1)], 1)
+    builder.constant("w", 2)
+    for name in "abcd":
+        builder.release(name)
+    work = workload(builder.build(), cached=False)
+    assert [simulate(builder.build(), "h_DTR", b, cached=False).peak_bytes for b in (11, 13)] == [
+        11, 13
+    ]  # fmt: skip
+    starts = [evaluate(work.graph, start) for start in online_starts(work, parse_budget(13))]
+    assert starts == [(6, 11)] * 4
+    assert online_starts(work, parse_budget("unlimited"))
+
+
 def test_a_bound_is_at_least_the_cost_of_running_everything_once(declared: Any) -> None:
     graph = workload(chain(6)).graph
     found = get("test-planner").plan(graph, None, starts=[naive_schedule(graph)])
