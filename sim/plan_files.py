@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -25,6 +26,7 @@ PLAN_FORMAT = "rematsim plan 1"
 GZIP = b"\x1f\x8b"
 MAX_HEAD, MAX_LINE = 1 << 16, 64  # bytes
 MAX_TARGET = 2**31 - 1
+MAX_ACTIONS = 50_000_000  # a small file can unpack to very much
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -93,7 +95,7 @@ class _Reader:
         """Read the head and then the actions."""
         head = self._head()
         code_of = {name: code for code, name in enumerate(PLAN_ACTIONS)}
-        action, target = bytearray(), []
+        action, target = bytearray(), array("i")
         decode = msgspec.json.Decoder(tuple[str, int]).decode
         for number, line in self._lines():
             if len(action) == head.actions:
@@ -113,7 +115,7 @@ class _Reader:
             self._fail(f"ends after {len(target):,} of its {head.actions:,} actions")
         return Plan(
             np.frombuffer(bytes(action), np.int8),
-            np.array(target, np.int32),
+            np.frombuffer(target, np.intc).astype(np.int32),
             head.trace_digest,
             head.mutation,
             head.trace,
@@ -138,8 +140,8 @@ class _Reader:
             self._fail("head: trace_digest: 64 hexadecimal digits")
         if head.mutation not in MUTATIONS:
             self._fail(f"head: mutation {head.mutation!r}: it is one of {', '.join(MUTATIONS)}")
-        if head.actions < 0:
-            self._fail(f"head: actions ({head.actions}): a number from 0 up")
+        if not 0 <= head.actions <= MAX_ACTIONS:
+            self._fail(f"head: actions ({head.actions}): a number from 0 to {MAX_ACTIONS:,}")
         return head
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:

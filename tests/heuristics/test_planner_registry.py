@@ -97,8 +97,8 @@ def test_starts_are_schedules_within_the_budget_the_best_first(declared: Any) ->
 def test_a_start_fits_where_constants_come_late() -> None:
     """A constant of 2 bytes comes last: the graph has it from the start, the replay at the end.
 
-    The replay keeps three values of 4 bytes in its 13, which are 14 with the constant. So it is
-    done again with a byte less, and with 12 it still keeps three: again with less.
+    The replay takes all of its 13 before the constant comes, which are 15 with it. So it is done
+    again with 11.
     """
     builder = TraceBuilder("late constant")
     builder.call("f", [], [("a", 4, -1)], 1)

@@ -173,7 +173,7 @@ def head(**changes: Any) -> str:
         (head(trace_digest="abc"), "head: trace_digest: 64 hexadecimal digits"),
         (head(trace_digest=None), "head: Object missing required field `trace_digest`"),
         (head(mutation="move"), "head: mutation 'move': it is one of copy, inplace"),
-        (head(actions=-1), r"head: actions \(-1\): a number from 0 up"),
+        (head(actions=-1), r"head: actions \(-1\): a number from 0 to"),
         (head(actions="1"), "head: Expected `int`, got `str`"),
         (head(), "ends after 0 of its 1 actions"),
         (head(actions=0) + '\n["FREE",1]', "line 2: more than the 0 actions of its head"),
