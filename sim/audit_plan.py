@@ -35,7 +35,7 @@ class PlanAudit(Audit):
         for op, a, b in self.trace.instructions.tolist():
             self.step(op, a, b)
         for storage in self.ledger.storages:
-            storage.pinned = False  # pins are of replays
+            storage.pinned &= storage.tensors[0].call.is_constant  # other pins are of replays
         tensors = self.ledger.tensors
         for number, (action, t) in enumerate(zip(self.actions, self.tensors, strict=True)):
             if action in (COMPUTE, RECOMPUTE) and 0 <= t < len(tensors):

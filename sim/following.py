@@ -88,10 +88,10 @@ def drop(program: Program, state: State, s: int, action: int) -> int:
 
 @kernel
 def end_with(program: Program, state: State, t: int) -> int:
-    """Pin an output, which has to be there at the end."""
+    """Pin an output, which has to be there at the end; that constants are is no event."""
     if not state.defined[t]:
         return NOT_DEFINED
     s = program.tensors[t].storage
-    if pin(state, s):
+    if pin(state, s) and not program.storages[s].is_constant:
         log(state, PIN, s, state.storages[s].size_bytes, NOTHING)
     return GO_ON

@@ -47,6 +47,10 @@ def check_same(trace: Trace, online: RunResult) -> None:
     assert static.message == ""
     assert {c: getattr(static, c) for c in SAME} == {c: getattr(online, c) for c in SAME}
     assert memory_curve(static) == memory_curve(online)
+    pin = ACTIONS.index("pin")
+    if online.deallocation != "banish":
+        pinned = [e["storage"][e["action"] == pin].tolist() for e in (static.events, online.events)]
+        assert pinned[0] == pinned[1] or workload(trace).program.has_irreplaceable
     assert (static.kind, static.deallocation) == ("static", "plan")
 
 
@@ -230,7 +234,9 @@ def test_a_constant_may_come_early_and_an_output_may_not_go() -> None:
     builder.constant("u", 3)
     builder.release("w")
     trace = builder.build()
-    assert run((C, 0), (C, 2), (C, 1), (F, 0), trace=trace).peak_bytes == 18
+    early = run((C, 0), (C, 2), (C, 1), (F, 0), trace=trace)
+    assert early.peak_bytes == 18
+    assert [row for row in story(early) if row[0] == "pin"] == [("pin", 1, 13)]
     refused = run((C, 0), (C, 1), (C, 2), (F, 2), trace=trace)
     assert refused.message == "action 3, FREE 2 (u): it is a constant, and an output"
 
