@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from .tables import OPTIONS, check_table
+from .tables import OPTIONS, check_table, differs, is_plan
 
 # What the runs of one point of a line have in common.
 POINT = ["trace", "line", "budget_bytes"]
@@ -68,13 +68,15 @@ def line_names(table: pd.DataFrame) -> pd.Series[str]:
     Returns
     -------
     Series of str
-        ``h_DTR_eq``, or ``h_DTR_eq, banish`` where the table holds several deallocation policies.
+        ``h_DTR_eq``, or ``h_DTR_eq, banish`` where the table holds several deallocation policies;
+        the method alone for a plan.
     """
     names = table["method"].astype(str)
     for option in OPTIONS:
-        if option not in table or table[option].nunique(dropna=False) < 2:
+        if not differs(table, option):
             continue
         words = table[option].map(lambda value, option=option: _option_word(option, value))
+        words = words.mask(is_plan(table), "")
         names = names + words.map(lambda word: f", {word}" if word else "")
     return names
 

@@ -171,9 +171,16 @@ def require_columns(table: pd.DataFrame, columns: Collection[str], where: str = 
             raise InputError(f"{where}: no column {column!r} (columns: {found}{more})")
 
 
+def is_plan(table: pd.DataFrame) -> pd.Series[bool]:
+    """Tell the rows of plans, which heed no option of a replay."""
+    if "kind" not in table:
+        return pd.Series(False, index=table.index)
+    return table["kind"].eq("static").fillna(False).astype(bool)
+
+
 def differs(table: pd.DataFrame, column: str) -> bool:
-    """Whether the runs of a table differ in a column, if it has that."""
-    return column in table and table[column].nunique(dropna=False) > 1
+    """Whether the replays of a table differ in a column, if it has that."""
+    return column in table and table.loc[~is_plan(table), column].nunique(dropna=False) > 1
 
 
 def require_alike(table: pd.DataFrame, columns: Collection[str], figure: str) -> None:

@@ -10,6 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .execution import execute as execute
+    from .plan_files import load_plan as load_plan
+    from .plan_files import save_plan as save_plan
+    from .planning import plan_trace as plan_trace
     from .simulation import simulate as simulate
     from .sweeps import sweep as sweep
     from .traces.importing import import_trace as import_trace
@@ -19,8 +23,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
+    "execute": "rematsim.execution",
     "import_trace": "rematsim.traces.importing",
+    "load_plan": "rematsim.plan_files",
     "load_trace": "rematsim.traces.loading",
+    "plan_trace": "rematsim.planning",
+    "save_plan": "rematsim.plan_files",
     "save_trace": "rematsim.traces.saving",
     "simulate": "rematsim.simulation",
     "sweep": "rematsim.sweeps",

@@ -92,8 +92,13 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     """
     if result.events is None:
         raise ValueError("the run has no event log: simulate it with event_log=True")
+    kind = Audit
+    if result.row.get("kind") == "static":
+        from .audit_plan import PlanAudit  # it is made from what stands here
+
+        kind = PlanAudit
     try:
-        _Audit(trace, result.row, result.events).run()
+        kind(trace, result.row, result.events).run()
     except Contradiction as found:
         return Verdict(found.finding, str(found), found.row)
     return Verdict("GOOD")
@@ -103,7 +108,7 @@ class _End(Exception):  # noqa: N818
     """The run ends here, and how."""
 
 
-class _Audit:
+class Audit:
     """A replay that is told its victims by the log."""
 
     def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
@@ -117,19 +122,35 @@ class _Audit:
         self.counts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Follow the trace to its end, or to where the run ended, and compare the row."""
-        status = "ok"
-        try:
-            for op, a, b in self.trace.instructions.tolist():
-                getattr(self, "_" + INSTRUCTIONS[op].lower())(a, b)
-            self._outputs()
-        except _End as end:
-            status = str(end)
+        """Follow the run to where it ended, and compare the row."""
+        status = self.follow()
         self.ledger.close(f"the run has ended ({status})")
         if status != self.row["status"]:
             message = f"the run ended {self.row['status']}, by its log it ended {status}"
             raise Contradiction("STATUS_MISMATCH", message)
         self._compare_figures()
+
+    def follow(self) -> str:
+        """Follow the trace to its end, or to where the run ended; give the status."""
+        try:
+            for op, a, b in self.trace.instructions.tolist():
+                self.step(op, a, b)
+            for tensor in self.outputs():
+                if not tensor.defined:
+                    self._materialize(tensor, "recompute")
+                self.ledger.pin(tensor.storage)
+        except _End as end:
+            return str(end)
+        return "ok"
+
+    def step(self, op: int, a: int, b: int) -> None:
+        """Follow one instruction."""
+        getattr(self, "_" + INSTRUCTIONS[op].lower())(a, b)
+
+    def outputs(self) -> list[Tensor]:
+        """Give what the program still holds, in the order of the names that meant it first."""
+        held = [t for t in self.ledger.tensors if t.references > 0]
+        return sorted(held, key=lambda t: (t.first_name, t.number))
 
     def _compare_figures(self) -> None:
         """Compare the row's figures with what the log adds up to."""
@@ -194,13 +215,6 @@ class _Audit:
 
     def _backward(self, _a: int, _b: int) -> None:
         pass
-
-    def _outputs(self) -> None:
-        outputs = [t for t in self.ledger.tensors if t.references > 0]
-        for tensor in sorted(outputs, key=lambda t: (t.first_name, t.number)):
-            if not tensor.defined:
-                self._materialize(tensor, "recompute")
-            self.ledger.pin(tensor.storage)
 
     # Names.
 

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import re
 
-from . import choosing, engine, events
+from . import choosing, engine, events, following
 from .jit import Entry, entry
 from .program import Program
 from .state import State
@@ -21,6 +21,12 @@ BUNDLES = (Program, State)
 def run() -> Entry:
     """Get the engine: (program, state, address of a `choose`) to its code."""
     return entry(engine.run, BUNDLES)
+
+
+@functools.cache
+def follow() -> Entry:
+    """Get `following.follow`: (program, state, 0) to its code."""
+    return entry(following.follow, BUNDLES)
 
 
 @functools.cache

@@ -49,3 +49,7 @@ class MissingExtraError(RematsimError, ImportError):
 
 class OutputError(RematsimError, OSError):
     """A result cannot be written where the user wants it."""
+
+
+class PlanError(InputError):
+    """A schedule, a plan or a plan's file breaks a rule; the message names the first place."""

@@ -12,11 +12,13 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from .budgets import Budget, BudgetLike, expand_budgets
 from .errors import InputError
 from .heuristics.methods import get
+from .heuristics.static.registry import Planner, sources_digest
+from .heuristics.static.registry import get as get_planner
 from .jit import engine_digest
 from .simulation import MAX_SEED, Options
 from .store import CellKey
@@ -44,11 +46,64 @@ class Method:
         """The heuristic's public name, as in the column ``method``."""
         return self.heuristic.name
 
+    @property
+    def is_random(self) -> bool:
+        """Whether runs depend on the seed."""
+        return self.heuristic.is_random
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a run may take long: a user's function may be one that is not compiled."""
+        return bool(self.heuristic.source)
+
+    @property
+    def sources(self) -> list[str]:
+        """Digests of what its rows are made by."""
+        return [self.heuristic.source, engine_digest()]
+
+    def asked(self, options: Options) -> list[object]:
+        """Tell apart the cells of the method, by its parameters and the options that it heeds."""
+        chosen = [getattr(options, name) for name in OPTIONS]
+        return [repr(self.heuristic.parameters), chosen]
+
+
+@dataclass(frozen=True)
+class StaticMethod:
+    """A planner, and how long it may take; no option of a replay changes what it gives."""
+
+    planner: Planner
+    time_limit: float | None = None
+    is_slow: ClassVar[bool] = True
+
+    @property
+    def given(self) -> str:
+        """What names it to a worker."""
+        return self.planner.name
+
+    @property
+    def name(self) -> str:
+        """The planner's name, as in the column ``method``."""
+        return self.planner.name
+
+    @property
+    def is_random(self) -> bool:
+        """Whether plans depend on the seed."""
+        return self.planner.is_random
+
+    @property
+    def sources(self) -> list[str]:
+        """Digests of what its rows are made by."""
+        return [sources_digest(), engine_digest()]
+
+    def asked(self, options: Options) -> list[object]:
+        """Tell apart the cells of the method."""
+        return ["static", self.time_limit]
+
 
 class Run(NamedTuple):
     """What a worker needs to run a cell, its trace aside; it travels between processes."""
 
-    heuristic: Any
+    method: Any
     budget: Budget
     options: Options
 
@@ -59,7 +114,7 @@ class Cell:
 
     trace: Trace = field(repr=False)
     options: Options
-    method: Method
+    method: Method | StaticMethod
     budget: Budget
     seed: int | None
 
@@ -69,12 +124,11 @@ class Cell:
         asked = [
             self.trace.digest,
             self.method.name,
-            repr(self.method.heuristic.parameters),
+            *self.method.asked(self.options),
             str(self.budget),
             self.seed,
-            [getattr(self.options, name) for name in OPTIONS],
         ]
-        sources = [self.method.heuristic.source, engine_digest()]
+        sources = self.method.sources
         made, counted = (
             _digest([asked, counts, *sources]) for counts in (self.options.count_accesses, True)
         )
@@ -84,7 +138,8 @@ class Cell:
     def run(self) -> Run:
         """What a worker is told."""
         options = replace(self.options, seed=self.seed or 0)
-        return Run(self.method.given, self.budget, options)
+        is_static = isinstance(self.method, StaticMethod)
+        return Run(self.method if is_static else self.method.given, self.budget, options)
 
     def __str__(self) -> str:
         """Name the cell in messages."""
@@ -103,7 +158,7 @@ class Grid:
     """
 
     traces: tuple[Trace, ...]
-    methods: tuple[Method, ...]
+    methods: tuple[Method | StaticMethod, ...]
     budgets: tuple[Budget, ...]
     seeds: tuple[int, ...]
     options: tuple[Options, ...]
@@ -115,7 +170,7 @@ class Grid:
             for trace, options, method, budget in itertools.product(
                 self.traces, self.options, self.methods, self.budgets
             )
-            for seed in (self.seeds if method.heuristic.is_random else (None,))
+            for seed in (self.seeds if method.is_random else (None,))
         )
         return {cell.key: cell for cell in cells}
 
@@ -177,14 +232,35 @@ def expand_options(**given: Any) -> tuple[Options, ...]:
     return tuple(Options(**chosen) for chosen in combinations)
 
 
+def find_planners(given: Any, time_limit: float | None = None) -> tuple[StaticMethod, ...]:
+    """Resolve planners: names or Planners, one or several, or none.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such planner.
+    InputError
+        If the time limit is no time.
+    """
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
+    items = [given] if isinstance(given, str | Planner) else list(given)
+    found = {planner.name: StaticMethod(planner, time_limit) for planner in map(get_planner, items)}
+    return tuple(found.values())
+
+
 def make_grid(
     traces: Iterable[Trace],
     heuristics: Any,
     budgets: BudgetLike | Iterable[BudgetLike],
     seeds: Seeds,
     options: tuple[Options, ...],
+    planners: tuple[StaticMethod, ...] = (),
 ) -> Grid:
-    """Read everything that a user may ask for in its many forms into a Grid."""
+    """Read everything that a user may ask for in its many forms into a Grid.
+
+    There may be planners only: then ``heuristics`` is empty.
+    """
     unique: dict[str, Trace] = {}
     for trace in traces:
         unique.setdefault(trace.digest, trace)
@@ -192,7 +268,7 @@ def make_grid(
         raise InputError("no trace given")
     return Grid(
         tuple(unique.values()),
-        find_methods(heuristics),
+        (*find_methods(heuristics), *planners) if heuristics or not planners else planners,
         tuple(expand_budgets(budgets)),
         expand_seeds(seeds),
         options,

@@ -84,9 +84,9 @@ def _texts(texts: tuple[str, ...], index: Any) -> Any:
     return np.array([*texts, ""], dtype=np.str_)[index]
 
 
-def live_set(trace: Trace, run: Run) -> LiveSet:
+def live_set(trace: Trace, program: Program, run: Run) -> LiveSet:
     """Sum what is in memory now, by category, and what each call under way holds."""
-    program, state = run.program, run.state
+    state = run.state
     residence = state.storages["residence"]
     is_live = np.isin(residence, (RESIDENT, PINNED, REVIVED))
     category = categories(program)

@@ -67,16 +67,17 @@ class LiveSet:
 class RunResult:
     """One run of a trace under a budget.
 
-    The fields down to ``times`` are the columns of every table, in order.
+    The fields down to ``predicted_peak_bytes`` are the columns of every table, in order.
 
     Attributes
     ----------
     trace, trace_digest : str
         The trace's name, and the digest of what it says.
     kind, method : str
-        ``online``; the heuristic.
+        ``online`` and the heuristic, or ``static`` and the planner.
     deallocation, mutation, memory : str
-        What releases do; how mutated operands are lowered; the memory model.
+        What releases do (``plan`` where a plan frees); how mutated operands are lowered; the memory
+        model.
     slowdown_limit : float or None
         A run whose slowdown exceeds it has thrashed; None: no limit.
     budget_bytes, budget_fraction : int or None, float or None
@@ -86,7 +87,7 @@ class RunResult:
     seed : int or None
         None where the method is deterministic.
     status : str
-        ``ok``, ``oom`` or ``thrashed``.
+        ``ok``, ``oom``, ``thrashed`` (online), ``refused``, ``infeasible`` or ``no_plan`` (static).
     model_ns, remat_ns, stall_ns, search_ns : int
         Compute of the model and of rematerialization, waiting for transfers, charged search.
     slowdown : float or None
@@ -108,11 +109,21 @@ class RunResult:
     base_compute_ns : int
         The model's own compute, all of it.
     failed_at : int or None
-        Instruction of the Program at which a run that is not ok ended.
+        Instruction of the Program, or action of the plan, at which a run that is not ok ended.
     message : str
         One line about a run that is not ok.
     times : str
         ``measured``, or ``estimated``: the trace's times are a cost model's.
+    planner_status : str or None
+        How the planner ended (``heuristics.static.registry``); None for other runs, as below.
+    bound_slowdown : float or None
+        No schedule on the static graph within the budget is faster.
+    gap : float or None
+        How far the plan's predicted cost is above that bound, as a fraction of it.
+    solve_seconds : float or None
+        Time that planning took.
+    predicted_slowdown, predicted_peak_bytes : float or None, int or None
+        What the static graph predicts for the plan.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -150,6 +161,12 @@ class RunResult:
     failed_at: int | None
     message: str
     times: str
+    planner_status: str | None = None
+    bound_slowdown: float | None = None
+    gap: float | None = None
+    solve_seconds: float | None = None
+    predicted_slowdown: float | None = None
+    predicted_peak_bytes: int | None = None
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)
@@ -198,6 +215,9 @@ COLUMNS = tuple(
     if f.name not in ("events", "storages", "live_at_peak", "live_at_oom")
 )
 
+# Columns that files written before there were plans do not have.
+LATER_COLUMNS = COLUMNS[COLUMNS.index("planner_status") :]
+
 
 def slowdown(model_ns: int, remat_ns: int, stall_ns: int = 0, search_ns: int = 0) -> float:
     """Give (own compute + rematerialization + stalls + search) / own compute; 1 if that is 0.
@@ -232,7 +252,8 @@ def load_run(path: str | Path) -> RunResult:
                 raise InputError(f"{path}: format {head.get('format')!r}: expected {RUN_FORMAT!r}")
             events = {c: stored[f"events.{c}"] for c in EVENT_COLUMNS}
             storages = {c: stored[f"storages.{c}"] for c in STORAGE_COLUMNS}
-            row = {name: head["row"][name] for name in COLUMNS}
+            row = {name: head["row"][name] for name in COLUMNS if name not in LATER_COLUMNS}
+            row |= {name: head["row"].get(name) for name in LATER_COLUMNS}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except InputError:

@@ -109,18 +109,24 @@ class Run:
         """Hand the State on to the next run of the Program; it must not be read any more."""
         _spare[self.program] = self.state
 
-    def finish(self, chooser: Chooser) -> int:
+    def finish(self, chooser: Chooser, engine: Entry | None = None) -> int:
         """Run to the end, or to a reason that Python cannot help with; give the engine's code.
+
+        Parameters
+        ----------
+        chooser : Chooser
+        engine : Entry, optional
+            What runs the Program, if it is not `engine.run`.
 
         Raises
         ------
         HeuristicError
             If the heuristic fails or gives no number.
         """
-        engine = compiled.run().function
+        run = (engine or compiled.run()).function
         while True:
             try:
-                self.code = engine(self.program, self.state, chooser.choice.address)
+                self.code = run(self.program, self.state, chooser.choice.address)
             except HeuristicError as error:
                 if chooser.explain is not None:
                     chooser.explain(self.program, self.state)

@@ -153,7 +153,7 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
         result = dataclasses.replace(
             result,
             live_at_peak=_live_at_peak(work, settings, chooser, run),
-            live_at_oom=report.live_set(work.trace, run) if run.code == OOM else None,
+            live_at_oom=report.live_set(work.trace, work.program, run) if run.code == OOM else None,
         )
     if not options.event_log:
         run.close()
@@ -301,6 +301,6 @@ def _live_at_peak(work: Workload, settings: Settings, chooser: Chooser, run: Run
     peak = int(run.state.room["peak_bytes"])
     again = Run(work.program, dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False))
     again.finish(chooser)
-    live = report.live_set(work.trace, again)
+    live = report.live_set(work.trace, work.program, again)
     rest = peak - live.total_bytes
     return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)

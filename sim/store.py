@@ -17,7 +17,7 @@ from .errors import InputError, OutputError
 from .result import COLUMNS
 
 APPLICATION_ID = 0x524D5349  # "RMSI" in the header of the file
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 30.0
 BUSY_PAUSE = 0.01
 
@@ -35,10 +35,15 @@ INTEGER_COLUMNS = frozenset(
         *("budget_bytes", "unlimited_peak_bytes", "seed", "model_ns", "remat_ns", "stall_ns"),
         *("search_ns", "clock", "peak_bytes", "evictions", "pressure_evictions"),
         *("rematerializations", "evaluations", "metadata_accesses", "base_compute_ns"),
-        "failed_at",
+        *("failed_at", "predicted_peak_bytes"),
     ]
 )
-REAL_COLUMNS = frozenset(["slowdown_limit", "budget_fraction", "slowdown", "run_seconds"])
+REAL_COLUMNS = frozenset(
+    [
+        *("slowdown_limit", "budget_fraction", "slowdown", "run_seconds", "bound_slowdown", "gap"),
+        *("solve_seconds", "predicted_slowdown"),
+    ]
+)
 
 Row: TypeAlias = dict[str, object]
 

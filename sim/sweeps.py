@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .budgets import BudgetLike
 from .errors import InputError, RematsimError
-from .grid import Cell, Grid, Run, Seeds, expand_options, make_grid
+from .grid import Cell, Grid, Run, Seeds, StaticMethod, expand_options, find_planners, make_grid
 from .result import COLUMNS
 from .store import INTEGER_COLUMNS, REAL_COLUMNS, CellKey, Row, Store
 from .workers import WorkerError, available_cores, can_travel, executor
@@ -49,6 +49,8 @@ def sweep(
     mutation: str | Sequence[str] = "copy",
     seeds: Seeds = 0,
     count_accesses: bool = False,
+    methods: Any = (),
+    time_limit: float | None = None,
     jobs: int | None = 1,
     out: str | Path | None = None,
     report: Report | None = None,
@@ -70,6 +72,11 @@ def sweep(
         For heuristics that draw lots: ``"0:9"``, ``"1,2,3"``. The others run once.
     count_accesses : bool
         Whether to fill ``evaluations`` and ``metadata_accesses``.
+    methods : str or Planner, or several
+        Planners, whose plans are executed; their rows come after those of the heuristics. For
+        planners alone, give no heuristics: ``[]``.
+    time_limit : float, optional
+        Seconds that a planner may take for a row.
     jobs : int or None
         Processes; None: as many as there are processor cores and as the work is worth. A script
         that asks for more than one needs ``if __name__ == "__main__":``.
@@ -95,7 +102,8 @@ def sweep(
         slowdown_limit=slowdown_limit,
         count_accesses=count_accesses,
     )
-    grid = make_grid(_loaded(traces), heuristics, budgets, seeds, options)
+    planners = find_planners(methods, time_limit)
+    grid = make_grid(_loaded(traces), heuristics, budgets, seeds, options, planners)
     try:
         with Store(out) as store:
             return to_frame(run_grid(grid, store, jobs, report))
@@ -153,7 +161,7 @@ def run_grid(
 
 def _worth(cells: Sequence[Cell]) -> int:
     """Count the processes for which these cells are work enough."""
-    slow = (cell.method.heuristic.source or cell.options.count_accesses for cell in cells)
+    slow = (cell.method.is_slow or cell.options.count_accesses for cell in cells)
     if any(slow):
         return available_cores()
     seconds = sum(cell.trace.n_calls for cell in cells) * CALL_SECONDS
@@ -287,20 +295,34 @@ def _portable(error: Exception) -> Exception:
 
 def _run_batch(trace: Trace, runs: list[Run]) -> _Outcome:
     """Do runs of one trace in order, for a while, at least one."""
-    from .simulation import simulate
-
     trace = _known(trace)
     rows: list[Row] = []
     start = time.perf_counter()
-    for heuristic, budget, options in runs:
+    for run in runs:
         try:
-            result = simulate(trace, heuristic, budget, **asdict(options))
+            rows.append(_row(trace, run))
         except Exception as error:
             return _Outcome(rows, _portable(error))
-        rows.append(result.row)
         if time.perf_counter() - start > BATCH_SECONDS:
             break
     return _Outcome(rows)
+
+
+def _row(trace: Trace, run: Run) -> Row:
+    """Do one run."""
+    from .planning import plan_trace
+    from .simulation import simulate
+
+    if not isinstance(run.method, StaticMethod):
+        return simulate(trace, run.method, run.budget, **asdict(run.options)).row
+    return plan_trace(
+        trace,
+        run.method.planner,
+        run.budget,
+        time_limit=run.method.time_limit,
+        seed=run.options.seed,
+        cached=run.options.cached,
+    ).row.row
 
 
 _KNOWN: deque[Trace] = deque(maxlen=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,6 +12,7 @@ from .jit import Entry, engine_digest
 from .lowering import MUTATIONS, compile_trace
 from .program import Program, freeze
 from .runner import Chooser, Run, Settings
+from .static_graph import StaticGraph, static_graph
 from .traces.cache import cache_get, cache_put
 from .traces.trace import Trace
 
@@ -26,6 +28,8 @@ class Workload:
     program : Program
     unlimited_peak_bytes : int
         Peak of the run without a budget, under banish (docs/semantics.md, 6).
+    graph : StaticGraph
+        What planners see of it; made when it is first asked for.
     """
 
     def __init__(self, trace: Trace, mutation: str, *, cached: bool = True) -> None:
@@ -42,6 +46,11 @@ class Workload:
         else:
             self.program = Program(**{f: freeze(stored[f], d) for f, d in Program.LAYOUT.items()})
             self.unlimited_peak_bytes = int(stored[_PEAK][0])
+
+    @cached_property
+    def graph(self) -> StaticGraph:
+        """What planners see of it."""
+        return static_graph(self.program, self.trace)
 
 
 _workloads: WeakKeyDictionary[Trace, dict[str, Workload]] = WeakKeyDictionary()

@@ -14,6 +14,12 @@ import pytest
 # Module -> its public functions and classes: those that README, docs and other programs use.
 API = {
     "rematsim": ["load_trace", "simulate", "sweep"],
+    "rematsim.execution": ["execute"],
+    "rematsim.planning": ["plan_trace"],
+    "rematsim.plan_files": ["load_plan", "save_plan"],
+    "rematsim.plan_diff": ["compare_plans"],
+    "rematsim.static_graph": ["static_graph"],
+    "rematsim.schedules": ["evaluate"],
     "rematsim.budgets": ["expand_budgets", "parse_budget"],
     "rematsim.result": ["load_run"],
     "rematsim.traces.loading": ["load_trace", "load_traces"],

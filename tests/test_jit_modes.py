@@ -32,7 +32,9 @@ WITHOUT_COMPILER = {"NUMBA_DISABLE_JIT": "1"}
 
 def rows() -> list[dict[str, Any]]:
     """Run two small traces under everything above."""
-    from rematsim import load_trace, simulate
+    from rematsim import execute, load_trace, plan_trace, simulate
+    from rematsim.plan import plan_of_run
+    from rematsim.workload import workload
 
     results = []
     for spec, budget in TRACES:
@@ -42,7 +44,12 @@ def rows() -> list[dict[str, Any]]:
             results.append(simulate(trace, heuristic, budget, **options))
         for heuristic in COUNTED:
             results.append(simulate(trace, heuristic, budget, count_accesses=True, cached=False))
-    return [{**result.row, "run_seconds": 0} for result in results]
+        online = simulate(trace, "h_DTR_eq", budget, event_log=True, cached=False)
+        if online.status == "ok":
+            plan = plan_of_run(workload(trace).program, online)
+            results += [execute(trace, plan, budget), execute(trace, plan, "0.5x")]
+        results.append(plan_trace(trace, "keep-all").row)
+    return [{**result.row, "run_seconds": 0, "solve_seconds": 0} for result in results]
 
 
 @pytest.fixture(scope="module")

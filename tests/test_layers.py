@@ -13,11 +13,13 @@ import pytest
 LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
-    "engine": "program state layout lowering memory pool events randomness classes neighborhood "
+    "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
+    "state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation comparison conformance inspection "
-    "audit audit_ledger audit_scores grid store workers sweeps",
+    "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
+    "grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",

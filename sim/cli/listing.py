@@ -17,7 +17,7 @@ COLUMN_MEANINGS = {
     "trace_digest": "SHA-256 of the trace's content, not of the file",
     "kind": "online: decided while running; static: a plan made before",
     "method": "heuristic or planner",
-    "deallocation": "what a release of the program does: eager, ignore or banish",
+    "deallocation": "what a release of the program does: eager, ignore or banish; plan: nothing",
     "mutation": "how mutation is replayed: copy or inplace",
     "memory": "memory model: counter (bytes only)",
     "slowdown_limit": "slowdown at which the run stops as thrashed; empty: none",
@@ -25,7 +25,7 @@ COLUMN_MEANINGS = {
     "budget_fraction": "the budget as a fraction of the unlimited peak, where so asked",
     "unlimited_peak_bytes": "bytes at the peak without a budget, under banish",
     "seed": "of a heuristic that draws lots; empty for the others",
-    "status": "ok, oom (out of memory) or thrashed",
+    "status": "ok, oom (out of memory), thrashed; of plans: refused, infeasible, no_plan",
     "model_ns": "the model's own compute, as far as the run came",
     "remat_ns": "compute spent on rematerialization",
     "stall_ns": "time spent waiting for transfers",
@@ -34,16 +34,22 @@ COLUMN_MEANINGS = {
     "clock": "nanoseconds on the simulated clock at the end, from 1",
     "peak_bytes": "most bytes in memory at once",
     "evictions": "evictions in all, those of the deallocation policy included",
-    "pressure_evictions": "evictions that memory forced",
+    "pressure_evictions": "evictions that memory forced; of plans: of what is computed again",
     "evict_sha": "digest of the evicted storages, in order: equal where decisions are",
     "rematerializations": "calls computed again",
     "evaluations": "scores that the plain algorithm computes; with --count-accesses",
     "metadata_accesses": "scores and edges that it visits; with --count-accesses",
     "run_seconds": "seconds that the replay took on this machine",
     "base_compute_ns": "the model's own compute in all",
-    "failed_at": "instruction of the lowered program at which the run ended; empty if ok",
+    "failed_at": "instruction, or action of the plan, at which the run ended; empty if ok",
     "message": "why it failed, in words; empty if ok",
     "times": "measured, or estimated by a cost model",
+    "planner_status": "how the planner ended: optimal, feasible, time_limit ...; empty if none",
+    "bound_slowdown": "no schedule within the budget is faster",
+    "gap": "how far the plan's predicted cost is above the bound",
+    "solve_seconds": "seconds that planning took on this machine",
+    "predicted_slowdown": "slowdown that the planner's graph predicts",
+    "predicted_peak_bytes": "bytes at the peak that it predicts",
 }
 
 FORMATS = {
@@ -59,13 +65,15 @@ FORMATS = {
 
 @options.command("list", "rematsim list heuristics", "rematsim list columns --json")
 @click.argument(
-    "what", type=click.Choice(["heuristics", "traces", "columns", "formats"]), required=False
+    "what",
+    type=click.Choice(["heuristics", "planners", "traces", "columns", "formats"]),
+    required=False,
 )
 @options.json_option
 def command(what: str | None, as_json: bool) -> None:
     """List what there is to choose from.
 
-    Heuristics, bundled traces, columns of the tables, formats of files; or all of them.
+    Heuristics, planners, bundled traces, columns of the tables, formats of files; or all of them.
     """
     chosen = SECTIONS if what is None else {what: SECTIONS[what]}
     sections = {name: collect() for name, collect in chosen.items()}
@@ -92,6 +100,19 @@ def _heuristics() -> dict[str, str]:
     return found
 
 
+def _planners() -> dict[str, str]:
+    """Give each planner's summary, parameters and reference."""
+    from ..heuristics.static import get, names
+
+    found = {}
+    for name in names():
+        planner = get(name)
+        own = ", ".join(f"{key}={value}" for key, value in planner.parameters.items())
+        notes = "".join(f" ({note})" for note in (own, planner.reference) if note)
+        found[name] = f"{planner.summary}{notes}"
+    return found
+
+
 def _traces() -> dict[str, str]:
     """Give each bundled trace as it is named on the command line, and its file."""
     from ..traces.bundled import PREFIX, bundled_traces
@@ -101,6 +122,7 @@ def _traces() -> dict[str, str]:
 
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "heuristics": _heuristics,
+    "planners": _planners,
     "traces": _traces,
     "columns": lambda: COLUMN_MEANINGS,
     "formats": lambda: FORMATS,

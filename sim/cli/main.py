@@ -27,6 +27,9 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 COMMANDS = {
     "capture": "capture",
     "replay": "replay",
+    "plan": "planning",
+    "execute": "execute",
+    "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",
     "import": "importing",

@@ -99,10 +99,19 @@ def finite(limit: float) -> float | None:
 
 
 class FileType(ParamType):
-    """A file to write, whose suffix says what it is to those who read it."""
+    """A file to write, whose suffix says what it is to those who read it.
 
-    def __init__(self, suffix: str) -> None:
+    Parameters
+    ----------
+    suffix : str
+        What its name must end in.
+    others : str
+        What it may end in as well.
+    """
+
+    def __init__(self, suffix: str, *others: str) -> None:
         self.suffix = suffix
+        self.suffixes = (suffix, *others)
         self.name = f"file{suffix}"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
@@ -111,9 +120,13 @@ class FileType(ParamType):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Check it."""
-        if not str(value).lower().endswith(self.suffix):
-            self.fail(f"{value!r}: its name must end in {self.suffix}", param, ctx)
+        if not str(value).lower().endswith(self.suffixes):
+            endings = " or ".join(self.suffixes)
+            self.fail(f"{value!r}: its name must end in {endings}", param, ctx)
         return str(value)
+
+
+PLAN_FILE = FileType(".plan", ".plan.gz")
 
 
 class ListOf(ParamType):

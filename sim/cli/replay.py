@@ -5,20 +5,20 @@ The same numbers as a row of a sweep, and what was in memory when it mattered.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
-from .output import check_writable, format_bytes, format_count, format_ns, print_fields, print_json
+from .output import check_writable, print_json
+from .telling import print_run
 
 if TYPE_CHECKING:
-    from ..result import LiveSet, RunResult
+    from ..result import RunResult
+    from ..traces.trace import Trace
 
 NOT_OK = 3
-
-MOST_CALLS = 5  # that hold what is in memory, shown
 
 
 @options.command(
@@ -53,6 +53,11 @@ MOST_CALLS = 5  # that hold what is in memory, shown
     type=options.FileType(".run"),
     help="Save row, event log and storages.",
 )
+@click.option(
+    "--save-plan",
+    type=options.PLAN_FILE,
+    help="Save what the run did as a plan, if it ends ok (see rematsim execute).",
+)
 @options.json_option
 def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> int:
     """Replay a trace under a budget.
@@ -64,7 +69,9 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
     from ..simulation import simulate
     from ..traces.loading import load_trace
 
+    save_plan = given["save_plan"]
     check_writable(save_run)
+    check_writable(save_plan)
     loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
     result = simulate(
         loaded,
@@ -75,61 +82,42 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         seed=given["seed"],
         mutation=given["mutation"],
         count_accesses=given["count_accesses"],
-        event_log=save_run is not None,
+        event_log=save_run is not None or save_plan is not None,
         live_sets=True,
         cached=not given["no_cache"],
     )
     if as_json:
-        live = {"live_at_peak": result.live_at_peak, "live_at_oom": result.live_at_oom}
-        print_json(result.row | {name: there and asdict(there) for name, there in live.items()})
+        print_json(as_object(result))
     else:
-        _print(result)
+        print_run(result)
     if save_run is not None:
         result.save(save_run)
         click.echo(f"rematsim: saved the run in {save_run}", err=True)
+    if save_plan is not None:
+        _save_plan(loaded, result, save_plan, trace)
     return 0 if result.status == "ok" else NOT_OK
 
 
-def _print(result: RunResult) -> None:
-    """Tell a person how the run went."""
-    budget = format_bytes(result.budget_bytes)
-    if result.budget_fraction is not None:
-        budget += f" ({result.budget_fraction}x)"
-    lines = {
-        "trace": f"{result.trace} ({result.trace_digest[:16]})"
-        + (", times estimated" if result.times == "estimated" else ""),
-        "method": f"{result.method}, {result.deallocation}",
-        "status": f"{result.status}: {result.message}" if result.message else result.status,
-        "slowdown": "-" if result.slowdown is None else f"{result.slowdown:.4f}",
-        "compute": f"{format_ns(result.model_ns)} model, "
-        f"{format_ns(result.remat_ns)} rematerialization",
-        "budget": budget,
-        "peak": f"{format_bytes(result.peak_bytes)} of {format_bytes(result.unlimited_peak_bytes)} "
-        "without a budget",
-        "evictions": f"{format_count(result.evictions)}, "
-        f"{format_count(result.pressure_evictions)} of them for lack of memory",
-        "rematerializations": format_count(result.rematerializations),
-    }
-    if result.metadata_accesses is not None and result.evaluations is not None:
-        lines["scores"] = (
-            f"{format_count(result.evaluations)} computed, "
-            f"{format_count(result.metadata_accesses)} metadata accesses"
-        )
-    print_fields(lines)
-    _print_live("at the peak", result.live_at_peak)
-    _print_live("when memory ran out", result.live_at_oom)
+def as_object(result: RunResult) -> dict[str, Any]:
+    """Give a run as an object of JSON: its row, and what was in memory when it mattered."""
+    live = {"live_at_peak": result.live_at_peak, "live_at_oom": result.live_at_oom}
+    return result.row | {name: there and asdict(there) for name, there in live.items()}
 
 
-def _print_live(moment: str, live: LiveSet | None) -> None:
-    """Show what was in memory at a moment, by category, and which calls held it."""
-    if live is None:
+def plan_source(trace: str) -> str:
+    """Say in a plan where its trace was read; nothing where that was standard input."""
+    return "" if trace == "-" else trace
+
+
+def _save_plan(trace: Trace, result: RunResult, path: str, source: str) -> None:
+    """Save what a run did as a plan; one that did not end ok is none."""
+    from ..plan import plan_of_run
+    from ..plan_files import save_plan
+    from ..workload import workload
+
+    if result.status != "ok":
+        click.echo(f"rematsim: no plan saved: the run ended {result.status}", err=True)
         return
-    click.echo(f"\nin memory {moment}: {format_bytes(live.total_bytes)}")
-    parts = {name: count for name, count in live.categories.items() if count}
-    for name, count in sorted(parts.items(), key=lambda part: -part[1]):
-        click.echo(f"  {name:<20} {format_bytes(count):>12} {count / live.total_bytes:7.1%}")
-    held = sorted((part for part in live.locked if part[1]), key=lambda part: -part[1])
-    for call, count in held[:MOST_CALLS]:
-        click.echo(f"  locked by {call}: {format_bytes(count)}")
-    if len(held) > MOST_CALLS:
-        click.echo(f"  locked by {len(held) - MOST_CALLS} more calls")
+    plan = plan_of_run(workload(trace, result.mutation).program, result)
+    save_plan(replace(plan, source=plan_source(source)), path)
+    click.echo(f"rematsim: saved the plan in {path}", err=True)

@@ -27,14 +27,16 @@ def print_summary(rows: Sequence[Row]) -> None:
     Notes
     -----
     A cell shows the slowdown, or how the run failed; over several seeds the median, where a run
-    that failed counts as infinitely slow, with the number of those.
+    that failed counts as infinitely slow, with the number of those. Plans heed no options.
     """
-    varying = [name for name in OPTIONS if len({row[name] for row in rows}) > 1]
+    replays = [row for row in rows if row["kind"] != "static"]
+    varying = [name for name in OPTIONS if len({row[name] for row in replays}) > 1]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
     shared = _shared_names(rows)
     for row in rows:
-        key = (_trace(row, shared), *(str(row[name]) for name in varying), str(row["method"]))
+        heeded = ("-" if row["kind"] == "static" else str(row[name]) for name in varying)
+        key = (_trace(row, shared), *heeded, str(row["method"]))
         lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
     print_table(
         ["trace", *varying, "method", *_titles(budgets)],

@@ -45,6 +45,18 @@ class _Outputs:
     help="Names or file.py:function; may be repeated. Default: the six of the DTR paper.",
 )
 @click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=options.ListOf(options.TEXT),
+    help="Planners (see rematsim list planners); may be repeated. Alone: no heuristics.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that a planner may take for a row.",
+)
+@click.option(
     "--budget",
     "budgets",
     multiple=True,
@@ -112,7 +124,7 @@ def _check_apart(outputs: _Outputs, files: tuple[str, ...]) -> None:
 
 def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, Any]) -> Grid:
     """Load the traces and make the grid; say so where two of them are the same."""
-    from ..grid import expand_options, make_grid
+    from ..grid import expand_options, find_planners, make_grid
     from ..sweeps import HEURISTICS
     from ..traces.loading import load_traces
 
@@ -120,9 +132,10 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
     traces = load_traces(paths, cache=not given["no_cache"])
     budgets: list[Budget] = [budget for part in given["budgets"] for budget in part]
     heuristics = [name for part in given["heuristics"] for name in part]
+    methods = [name for part in given["methods"] for name in part]
     grid = make_grid(
         traces,
-        heuristics or HEURISTICS,
+        heuristics or (() if methods else HEURISTICS),
         budgets,
         seeds,
         expand_options(
@@ -132,6 +145,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
             count_accesses=given["count_accesses"],
             cached=not given["no_cache"],
         ),
+        find_planners(methods, given["time_limit"]),
     )
     if len(grid.traces) < len(traces):
         click.echo("rematsim: note: traces that are equal are run once", err=True)

@@ -83,6 +83,17 @@ def test_the_table_of_slowdowns(table, rows):
     assert text.loc[("resnet10", "h_DTR"), "unlimited"] == ""
 
 
+def test_a_plan_is_named_after_its_planner_alone(rows):
+    """It heeds no option, and does not make those of the replays beside it look as if they vary."""
+    plan = rows("net", "keep-all", {0.5: 1.1}, deallocation="plan", slowdown_limit=None)
+    replays = rows("net", "h_DTR", {0.5: 1.1}, slowdown_limit=2.0)
+    table = pd.concat([plan.assign(kind="static"), replays.assign(kind="online")])
+    assert list(line_names(table)) == ["keep-all", "h_DTR"]
+    banish = rows("net", "h_DTR", {0.5: 1.1}, deallocation="banish", slowdown_limit=2.0)
+    table = pd.concat([table, banish.assign(kind="online")])
+    assert list(line_names(table)) == ["keep-all", "h_DTR, eager", "h_DTR, banish"]
+
+
 def test_a_line_is_named_after_the_options_that_vary(rows):
     table = pd.concat(
         [

@@ -1,0 +1,316 @@
+"""Where planners are known: what they answer, the decorator that declares one, lookup by name.
+
+A planner is a function in one file of this folder::
+
+    @planner("checkmate", reference="Jain et al., MLSys 2020")
+    def checkmate(graph, budget, *, starts=(), time_limit=None, seed=0, form="tight"):
+        '''Solve the MILP over stages.'''
+        ...
+        return PlannerResult(OPTIMAL, schedule, bound=cost, bound_scope=IN_ORDER)
+
+``budget`` is the bytes allowed at once, the graph's ``fixed_bytes`` among them, or None for no
+limit; ``starts`` are schedules known already, the best first; ``time_limit`` is in seconds.
+Keyword parameters after these are the planner's own, as in ``checkmate(form=paper)``. What a
+planner says of cost and peak does not count: `Planner.plan` evaluates its schedule.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import importlib
+import inspect
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, UnknownNameError
+from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
+from ...texts import shown_number, split_list
+
+# How a planner ended.
+OPTIMAL = "optimal"  # proven, for that graph and order, with no limit on recomputations
+FEASIBLE = "feasible"  # a schedule within the budget; how good, the bound says
+INFEASIBLE = "infeasible"  # proven: no schedule fits
+NO_PLAN = "no_plan"  # this method has none that fits, which proves nothing
+TIME_LIMIT = "time_limit"  # ended without a schedule, as MEMORY_LIMIT and SOLVER_FAILED
+MEMORY_LIMIT = "memory_limit"
+SOLVER_FAILED = "solver_failed"
+NOT_INSTALLED = "not_installed"  # the message says which install brings what is missing
+NOT_APPLICABLE = "not_applicable"  # the graph lacks something, say, a backward pass
+OPTIMAL_FOR_CV = "optimal_for_cv="  # and a number: with at most so many computations of a node
+STATUSES = (OPTIMAL, FEASIBLE, INFEASIBLE, NO_PLAN, TIME_LIMIT, MEMORY_LIMIT, SOLVER_FAILED,
+            NOT_INSTALLED, NOT_APPLICABLE)  # fmt: skip
+
+# What a bound holds for.
+ANY_SCHEDULE = "any schedule"  # whose first computations are in the graph's order
+IN_ORDER = "stages"  # at most one computation of a node between two first computations
+ROUNDING = 1e-6  # what a solver's arithmetic may add to a bound, as a fraction
+_COMMON = ("graph", "budget", "starts", "time_limit", "seed")
+_CALL = re.compile(r"^(?P<name>[\w-]+)\((?P<arguments>.*)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class PlannerResult:
+    """What a planner answers.
+
+    Attributes
+    ----------
+    status : str
+        One of ``STATUSES``, or ``"optimal_for_cv=3"``.
+    schedule : Schedule or None
+        The plan on the static graph.
+    bound : float or None
+        No schedule within the budget costs less, in the graph's unit.
+    bound_scope : str
+        Which schedules the bound speaks of: `ANY_SCHEDULE`, `IN_ORDER`, or words of its own.
+    message : str
+        One line for a person, above all where there is no schedule.
+    details : dict
+        What else the planner has to tell, as plain values.
+    predicted : Evaluation or None
+        Cost and peak of the schedule; set by `Planner.plan`.
+    solve_seconds : float
+        Time that it took; set by `Planner.plan`.
+    """
+
+    status: str
+    schedule: Schedule | None = None
+    bound: float | None = None
+    bound_scope: str = ANY_SCHEDULE
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+    predicted: Evaluation | None = None
+    solve_seconds: float = 0.0
+
+    @property
+    def gap(self) -> float | None:
+        """How much the schedule costs above the bound, as a fraction of the bound."""
+        if self.predicted is None or self.bound is None:
+            return None
+        return self.predicted.cost / self.bound - 1 if self.bound else 0.0
+
+
+Function = Callable[..., PlannerResult]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """A static method.
+
+    Attributes
+    ----------
+    name : str
+        What tables and the command line call it.
+    function : callable
+        As this module describes.
+    reference, summary : str
+        Where it comes from; what it does in a sentence.
+    parameters : dict of str
+        Its own, with their values.
+    uses_starts : bool
+        Whether it wants schedules to start from, which are made for it then.
+    is_random : bool
+        Whether what it finds depends on the seed.
+    """
+
+    name: str
+    function: Function
+    reference: str = ""
+    summary: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    uses_starts: bool = False
+    is_random: bool = False
+
+    def plan(
+        self,
+        graph: StaticGraph,
+        budget: int | None = None,
+        *,
+        starts: Sequence[Schedule] = (),
+        time_limit: float | None = None,
+        seed: int = 0,
+    ) -> PlannerResult:
+        """Plan within a budget, and evaluate what comes of it.
+
+        Parameters
+        ----------
+        graph : StaticGraph
+        budget : int or None
+            Bytes allowed at once, fixed ones included; None: no limit.
+        starts : sequence of Schedule
+            Schedules known already, the best first.
+        time_limit : float or None
+            Seconds.
+        seed : int
+            For planners that draw random numbers.
+
+        Returns
+        -------
+        PlannerResult
+            Its schedule, if there is one, is legal and within the budget.
+        """
+        started = time.perf_counter()
+        need, node = least_budget(graph)
+        if budget is not None and budget < need:
+            return PlannerResult(INFEASIBLE, message=_too_small(graph, budget, need, node))
+        result = self.function(
+            graph, budget, starts=starts, time_limit=time_limit, seed=seed, **self.parameters
+        )
+        result = replace(result, solve_seconds=time.perf_counter() - started)
+        return _evaluated(graph, budget, result)
+
+
+def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:
+    what = graph.operator[node] if node >= 0 else ""
+    return (
+        f"budget {budget:,} bytes is below {need:,}, the largest single call "
+        f"(node {node}{', ' + what if what else ''})"
+    )
+
+
+def _evaluated(graph: StaticGraph, budget: int | None, result: PlannerResult) -> PlannerResult:
+    """Add what the schedule costs, and let status and bound agree with it."""
+    if result.status == INFEASIBLE:
+        return result
+    bound = max(result.bound or 0, graph.base_cost)
+    if result.schedule is None:
+        return replace(result, bound=bound)
+    predicted = evaluate(graph, result.schedule)
+    if budget is not None and predicted.peak_bytes > budget:
+        message = f"its plan takes {predicted.peak_bytes:,} bytes, the budget is {budget:,}"
+        return replace(result, status=NO_PLAN, schedule=None, bound=bound, message=message)
+    result = replace(result, bound=min(bound, predicted.cost), predicted=predicted)
+    if predicted.cost == graph.base_cost:  # every node runs once, and nothing is cheaper
+        return replace(result, status=OPTIMAL, bound_scope=ANY_SCHEDULE)
+    if bound > predicted.cost * (1 + ROUNDING):
+        # Only of a narrower space, out of which a start may lead: then it says nothing of this.
+        assert result.bound_scope != ANY_SCHEDULE, f"bound {bound} of a cost of {predicted.cost}"
+        bound_scope = ANY_SCHEDULE
+        return replace(result, status=FEASIBLE, bound=graph.base_cost, bound_scope=bound_scope)
+    return result
+
+
+_planners: dict[str, Planner] = {}
+
+
+def planner(
+    name: str, *, reference: str = "", uses_starts: bool = False, is_random: bool = False
+) -> Callable[[Function], Function]:
+    """Declare a function as a planner; it stays as it is.
+
+    Parameters
+    ----------
+    name : str
+        What tables and the command line call it.
+    reference : str
+        Where it comes from.
+    uses_starts, is_random : bool
+        Whether it wants schedules to start from; whether it depends on the seed.
+    """
+    if name in _planners:
+        raise InputError(f"planner {name!r} is declared twice")
+
+    def declare(function: Function) -> Function:
+        own = {
+            key: parameter.default
+            for key, parameter in inspect.signature(function).parameters.items()
+            if key not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
+        }
+        summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+        _planners[name] = Planner(name, function, reference, summary, own, uses_starts, is_random)
+        return function
+
+    return declare
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Digest the files of this folder: what another version planned is out of date."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _load_all() -> None:
+    """Import every file of the folder; those that declare planners register them."""
+    package = importlib.import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
+
+
+def names() -> list[str]:
+    """Name the planners, sorted."""
+    _load_all()
+    return sorted(_planners)
+
+
+def get(method: str | Planner) -> Planner:
+    """Find a planner by its name, with parameters in parentheses if some are to be other.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such planner or parameter.
+
+    Examples
+    --------
+    >>> get("keep-all").name
+    'keep-all'
+    """
+    if isinstance(method, Planner):
+        return method
+    _load_all()
+    text = str(method).strip()
+    called = _CALL.match(text)
+    name = called["name"] if called else text
+    if name not in _planners:
+        close = difflib.get_close_matches(name, _planners, 1, 0.5)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise UnknownNameError(f"unknown planner {name!r}{hint}; known: {', '.join(names())}")
+    found = _planners[name]
+    arguments = split_list(called["arguments"]) if called else []
+    return _with_parameters(found, [a for a in arguments if a])
+
+
+def _with_parameters(found: Planner, arguments: list[str]) -> Planner:
+    given: dict[str, Any] = {}
+    for argument in arguments:
+        key, equals, value = (part.strip() for part in argument.partition("="))
+        if not equals or key in given:
+            raise InputError(f"{found.name}({argument}): write each parameter once, as name=value")
+        if key not in found.parameters:
+            known = ", ".join(found.parameters) or "none"
+            raise UnknownNameError(f"{found.name}: parameter {key!r}: it has {known}")
+        given[key] = _value(value, found.parameters[key], f"{found.name}: {key}")
+    changed = {k: v for k, v in given.items() if v != found.parameters[k]}
+    if not changed:
+        return found
+    shown = ",".join(f"{k}={_shown(v)}" for k, v in sorted(changed.items()))
+    return replace(found, name=f"{found.name}({shown})", parameters={**found.parameters, **changed})
+
+
+def _value(text: str, default: Any, where: str) -> Any:
+    """Read a parameter's value as what its default is: truth, number or text."""
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{where} ({text}): it is true or false")
+        return text.lower() == "true"
+    for kind, what in ((int, "a whole number"), (float, "a number")):
+        if isinstance(default, kind):
+            try:
+                return kind(text)
+            except ValueError:
+                raise InputError(f"{where} ({text}): it is {what}") from None
+    return text
+
+
+def _shown(value: Any) -> str:
+    return shown_number(value) if isinstance(value, float) else str(value).lower()

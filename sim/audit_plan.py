@@ -1,0 +1,157 @@
+"""The auditor of executed plans: follows the event log of one and names what contradicts.
+
+The trace says what there is: calls, their operands, storages. What was done, and in which order,
+only the log says; that it could be done, and what it cost, is derived here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .audit import Audit
+from .audit_ledger import Call, Contradiction, Row, Storage, Tensor
+from .opcodes import ACTIONS, COMPUTE, RECOMPUTE, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
+
+if TYPE_CHECKING:
+    from .traces.trace import Trace
+
+
+class PlanAudit(Audit):
+    """Makes all that the trace has, then goes through the rows of the log."""
+
+    def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
+        super().__init__(trace, row, events)
+        self.calls: list[Call] = []
+        self.computed: set[Call] = set()
+        self.unrepeatable: set[Call] = set()
+        self.place = 0  # the first call that has not been computed
+        self.actions: list[int] = events["action"].tolist()
+        self.tensors: list[int] = events["tensor"].tolist()
+        self.storages: list[int] = events["storage"].tolist()
+        self.last: dict[Call, int] = {}  # the last row with a result of each call
+
+    def follow(self) -> str:
+        """Follow the log to its end; give the status that it tells."""
+        for op, a, b in self.trace.instructions.tolist():
+            self.step(op, a, b)
+        for storage in self.ledger.storages:
+            storage.pinned &= storage.tensors[0].call.is_constant  # other pins are of replays
+        tensors = self.ledger.tensors
+        for number, (action, t) in enumerate(zip(self.actions, self.tensors, strict=True)):
+            if action in (COMPUTE, RECOMPUTE) and 0 <= t < len(tensors):
+                self.last[tensors[t].call] = number
+        while self.ledger.due is not None and self.ledger.due.action != "pin":
+            self._follow_row(self.ledger.due)
+        if self.ledger.due is None and self.row["status"] != "ok":
+            return str(self.row["status"])
+        self._advance()
+        if self.place < len(self.calls):
+            message = f"call {self.calls[self.place].number} has not been computed"
+            raise Contradiction("LOG_ENDS_EARLY", message)
+        self._end_with_outputs()
+        return "ok"
+
+    def _issue(self, number: int, operands: list[int], mutated: list[int]) -> Call:
+        call = super()._issue(number, operands, mutated)
+        if int(self.trace.call_tags[number]) & (TAG_COLLECTIVE | TAG_DATA_DEPENDENT):
+            self.unrepeatable.add(call)
+        return call
+
+    def _run_model(self, call: Call) -> None:
+        """Note a call: when it ran, the log says."""
+        self.calls.append(call)
+
+    def _drop(self, tensor: Tensor) -> None:
+        """Drop a reference, which has no effect: the plan frees."""
+        tensor.references -= 1
+
+    def _end_with_outputs(self) -> None:
+        for tensor in self.outputs():
+            if not tensor.defined:
+                message = f"tensor {tensor.number} is an output, and not defined at the end"
+                raise Contradiction("STATUS_MISMATCH", message)
+            self.ledger.pin(tensor.storage)
+
+    def _advance(self) -> None:
+        while self.place < len(self.calls) and self.calls[self.place] in self.computed:
+            self.place += 1
+
+    def _follow_row(self, row: Row) -> None:
+        """Follow what begins at a row: a call, or a storage that goes."""
+        if row.action in ("compute", "recompute", "take_over"):
+            self._follow_call(row)
+        elif row.action in ("evict", "deallocate"):
+            self._follow_free(row)
+        else:
+            raise row.fail("UNEXPECTED_ACTION", "a plan does no such thing")
+
+    def _follow_free(self, row: Row) -> None:
+        ledger, number = self.ledger, int(row.columns["storage"])
+        if not 0 <= number < len(ledger.storages) or not ledger.storages[number].material:
+            raise row.fail("NOT_MATERIAL", "it is not in memory")
+        storage = ledger.storages[number]
+        call = storage.tensors[0].call
+        is_made_again = not call.is_constant and self.last.get(call, -1) > row.number
+        if self.row["status"] != "ok":  # it may have been meant to be made again after the end
+            is_made_again |= row.action == "evict"
+        self.counts["evict"] += is_made_again
+        ledger.leave_memory(storage, "evict" if is_made_again else "deallocate")
+
+    def _follow_call(self, row: Row) -> None:
+        """Follow one computation: its order, its operands, its room, its rows."""
+        ledger, call = self.ledger, self._call_at(row)
+        action = self._action_of(call, row)
+        for p in call.parents:
+            if not p.defined:
+                raise row.fail("PARENT_NOT_DEFINED", f"reads tensor {p.number}, not defined")
+        for p in call.parents:
+            ledger.lock(p.storage)
+        taken = self._taken_in_log(call, row)
+        need = call.workspace + sum(t.size for t in call.results if t not in taken)
+        if ledger.memory + need > ledger.budget:
+            raise row.fail("OVER_BUDGET", f"{ledger.memory} + {need} bytes are over the budget")
+        if not call.is_constant:
+            self.counts[action] += 1
+        self.counts[action + "_ns"] += call.cost
+        ledger.place(call.results[0], action, taken)
+        for p in call.parents:
+            ledger.unlock(p.storage)
+        self.computed.add(call)
+
+    def _call_at(self, row: Row) -> Call:
+        """Find the call whose first row this is."""
+        number = row.number
+        while number < len(self.actions) and ACTIONS[self.actions[number]] == "take_over":
+            number += 1
+        t = self.tensors[number] if number < len(self.tensors) else -1
+        if not 0 <= t < len(self.ledger.tensors):
+            raise row.fail("WRONG_CALL", f"there is no tensor {t}")
+        return self.ledger.tensors[t].call
+
+    def _action_of(self, call: Call, row: Row) -> str:
+        """Say whether a computation is the model's own, and whether it may be at all."""
+        if call not in self.computed:
+            self._advance()
+            if not call.is_constant and self.calls[self.place] is not call:
+                due = self.calls[self.place].number
+                raise row.fail("WRONG_CALL", f"call {due} comes before call {call.number}")
+            return "compute"
+        if call.is_constant or call in self.unrepeatable:
+            raise row.fail("WRONG_CALL", f"call {call.number} cannot be repeated")
+        return "recompute"
+
+    def _taken_in_log(self, call: Call, row: Row) -> dict[Tensor, Storage]:
+        """Give the storages that the log says are taken over, of those that can be."""
+        end = row.number
+        rows: list[int] = []
+        while end < len(self.actions) and len(rows) < len(call.results):
+            if ACTIONS[self.actions[end]] != "take_over":
+                rows.append(end)
+            end += 1
+        said = {
+            int(self.storages[number])
+            for number in range(row.number, end)
+            if ACTIONS[self.actions[number]] == "take_over"
+        }
+        possible = self._taken_over(call)
+        return {t: old for t, old in possible.items() if old.number in said}

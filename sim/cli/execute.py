@@ -1,0 +1,65 @@
+"""``rematsim execute``: run a plan on its trace, or name the first action that cannot be."""
+
+from __future__ import annotations
+
+import click
+
+from . import options
+from .output import check_writable, print_json
+from .replay import NOT_OK, as_object
+from .telling import print_run
+
+
+@options.command(
+    "execute",
+    "rematsim execute model.log model.plan --budget 6GiB",
+    "rematsim execute bundled:unet unet.plan --json",
+)
+@click.argument("trace")
+@click.argument("plan")
+@click.option(
+    "--budget",
+    default="unlimited",
+    show_default=True,
+    type=options.BUDGET,
+    help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
+)
+@options.cache_option
+@click.option(
+    "--save-run",
+    type=options.FileType(".run"),
+    help="Save row, event log and storages.",
+)
+@options.json_option
+def command(
+    trace: str, plan: str, budget: object, no_cache: bool, save_run: str | None, as_json: bool
+) -> int:
+    """Execute a plan on its trace.
+
+    TRACE is what rematsim replay takes; PLAN a file from rematsim plan -o or rematsim replay
+    --save-plan. Nothing is decided on the way: the plan fits and is possible, or the exit code is 3
+    and the first action is named that is not.
+    """
+    from ..execution import execute
+    from ..plan_files import load_plan
+    from ..traces.loading import load_trace
+
+    check_writable(save_run)
+    loaded_plan = load_plan(plan)
+    loaded = load_trace(options.trace_given(trace), cache=not no_cache)
+    result = execute(
+        loaded,
+        loaded_plan,
+        budget,
+        event_log=save_run is not None,
+        live_sets=True,
+        cached=not no_cache,
+    )
+    if as_json:
+        print_json(as_object(result))
+    else:
+        print_run(result)
+    if save_run is not None:
+        result.save(save_run)
+        click.echo(f"rematsim: saved the run in {save_run}", err=True)
+    return 0 if result.status == "ok" else NOT_OK

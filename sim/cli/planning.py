@@ -1,0 +1,102 @@
+"""``rematsim plan``: plan a trace or a graph within a budget, execute the plan, save it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .output import check_writable, format_bytes, print_fields, print_json
+from .replay import NOT_OK, plan_source
+from .telling import print_run
+
+if TYPE_CHECKING:
+    from ..planning import Planned
+
+
+@options.command(
+    "plan",
+    "rematsim plan model.log --method keep-all --budget 0.5x -o model.plan",
+    "rematsim plan vgg16.json --method keep-all --budget 14GB --json",
+)
+@click.argument("trace", default="-")
+@click.option(
+    "--method",
+    default="keep-all",
+    show_default=True,
+    help="A planner (see rematsim list planners), with parameters as in NAME(KEY=VALUE).",
+)
+@click.option(
+    "--budget",
+    default="0.5x",
+    show_default=True,
+    type=options.BUDGET,
+    help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
+)
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 2**32 - 1),
+    help="For planners that draw lots.",
+)
+@options.cache_option
+@click.option("-o", "--out", type=options.PLAN_FILE, help="Save the plan.")
+@options.json_option
+def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
+    """Plan a trace, or a graph file, within a budget.
+
+    TRACE is what rematsim replay takes, or a graph of networkx in JSON. The plan is executed on it
+    by the same simulator as every online run, and the exit code is 3 if there is none, or it does
+    not end ok.
+    """
+    from ..plan_files import save_plan
+    from ..planning import plan_trace
+    from ..traces.loading import load_trace
+
+    check_writable(out)
+    loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
+    planned = plan_trace(
+        loaded,
+        given["method"],
+        given["budget"],
+        time_limit=given["time_limit"],
+        seed=given["seed"],
+        live_sets=not as_json,
+        cached=not given["no_cache"],
+    )
+    if as_json:
+        found = planned.found
+        print_json(planned.row.row | {"bound_scope": found.bound_scope, "details": found.details})
+    else:
+        _print(planned)
+    if out is not None and planned.plan is not None:
+        save_plan(replace(planned.plan, source=plan_source(trace)), out)
+        click.echo(f"rematsim: saved the plan in {out}", err=True)
+    elif out is not None:
+        click.echo(f"rematsim: no plan saved: {planned.row.message}", err=True)
+    return 0 if planned.row.status == "ok" else NOT_OK
+
+
+def _print(planned: Planned) -> None:
+    """Tell a person what the planner answered, and how the plan ran."""
+    row, found = planned.row, planned.found
+    lines = {"planner": f"{row.method}: {found.status}"}
+    if found.message:
+        lines["planner"] += f": {found.message}"
+    if row.bound_slowdown is not None:
+        lines["bound"] = f"{row.bound_slowdown:.4f} ({found.bound_scope})"
+    if row.gap is not None:
+        lines["gap"] = f"{row.gap:.2%}"
+    if row.predicted_slowdown is not None:
+        lines["predicted"] = (
+            f"{row.predicted_slowdown:.4f}, peak {format_bytes(row.predicted_peak_bytes)}"
+        )
+    lines["solving"] = f"{row.solve_seconds:.2f} s"
+    print_fields(lines)
+    if planned.plan is not None:
+        click.echo()
+        print_run(row)

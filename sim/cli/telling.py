@@ -1,0 +1,61 @@
+"""How a run is told to a person: a few lines, and what was in memory when it mattered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .output import format_bytes, format_count, format_ns, print_fields
+
+if TYPE_CHECKING:
+    from ..result import LiveSet, RunResult
+
+MOST_CALLS = 5  # that hold what is in memory, shown
+
+
+def print_run(result: RunResult) -> None:
+    """Tell a person how the run went."""
+    budget = format_bytes(result.budget_bytes)
+    if result.budget_fraction is not None:
+        budget += f" ({result.budget_fraction}x)"
+    is_online = result.kind == "online"
+    reason = "for lack of memory" if is_online else "of what is computed again"
+    lines = {
+        "trace": f"{result.trace} ({result.trace_digest[:16]})"
+        + (", times estimated" if result.times == "estimated" else ""),
+        "method": result.method + f", {result.deallocation}" * is_online,
+        "status": f"{result.status}: {result.message}" if result.message else result.status,
+        "slowdown": "-" if result.slowdown is None else f"{result.slowdown:.4f}",
+        "compute": f"{format_ns(result.model_ns)} model, "
+        f"{format_ns(result.remat_ns)} rematerialization",
+        "budget": budget,
+        "peak": f"{format_bytes(result.peak_bytes)} of {format_bytes(result.unlimited_peak_bytes)} "
+        "without a budget",
+        "evictions": f"{format_count(result.evictions)}, "
+        f"{format_count(result.pressure_evictions)} of them {reason}",
+        "rematerializations": format_count(result.rematerializations),
+    }
+    if result.metadata_accesses is not None and result.evaluations is not None:
+        lines["scores"] = (
+            f"{format_count(result.evaluations)} computed, "
+            f"{format_count(result.metadata_accesses)} metadata accesses"
+        )
+    print_fields(lines)
+    _print_live("at the peak", result.live_at_peak)
+    _print_live("when memory ran out", result.live_at_oom)
+
+
+def _print_live(moment: str, live: LiveSet | None) -> None:
+    """Show what was in memory at a moment, by category, and which calls held it."""
+    if live is None:
+        return
+    click.echo(f"\nin memory {moment}: {format_bytes(live.total_bytes)}")
+    parts = {name: count for name, count in live.categories.items() if count}
+    for name, count in sorted(parts.items(), key=lambda part: -part[1]):
+        click.echo(f"  {name:<20} {format_bytes(count):>12} {count / live.total_bytes:7.1%}")
+    held = sorted((part for part in live.locked if part[1]), key=lambda part: -part[1])
+    for call, count in held[:MOST_CALLS]:
+        click.echo(f"  locked by {call}: {format_bytes(count)}")
+    if len(held) > MOST_CALLS:
+        click.echo(f"  locked by {len(held) - MOST_CALLS} more calls")

@@ -1,0 +1,314 @@
+"""The Plan: what to compute, free and move, in order, in a trace's own calls and storages.
+
+Planners make one from a Schedule (`lower`), an online run leaves one (`plan_of_run`), and
+``execution.py`` runs it. Here nothing is judged: whether a plan is possible, its execution tells.
+Files are in ``plan_files.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import opcodes
+from .errors import InputError, PlanError
+from .program import Program
+from .schedules import COMPUTE, FREE, Schedule
+from .static_graph import NO_CALL, StaticGraph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .result import RunResult
+
+OFFLOAD, PREFETCH, DISCARD = 2, 3, 4
+PLAN_ACTIONS = ("COMPUTE", "FREE", "OFFLOAD", "PREFETCH", "DISCARD")
+Action = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """A sequence of actions on one trace under one lowering.
+
+    Attributes
+    ----------
+    action : ndarray of int8
+        What to do, an index into ``PLAN_ACTIONS``: COMPUTE a call, FREE a storage, OFFLOAD it,
+        PREFETCH it (the host copy stays), DISCARD its host copy.
+    target : ndarray of int32
+        The call, or the storage: numbers as in docs/plan-format.md.
+    trace_digest : str
+        Of the trace that it is for.
+    mutation : str
+        The lowering that it is for: ``"copy"`` or ``"inplace"``.
+    trace, method, source : str
+        What the trace is called, who made the plan, and where the trace was read: for a reader.
+    """
+
+    action: NDArray[np.int8]
+    target: NDArray[np.int32]
+    trace_digest: str
+    mutation: str = "copy"
+    trace: str = ""
+    method: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that there is a target for each action, and make the arrays read-only."""
+        for name, dtype in (("action", np.int8), ("target", np.int32)):
+            array = np.array(getattr(self, name), dtype)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.action.ndim != 1 or self.action.shape != self.target.shape:
+            raise PlanError(f"plan: {self.action.size} actions, {self.target.size} targets")
+        if self.action.size and not 0 <= self.action.min() <= self.action.max() <= DISCARD:
+            raise PlanError(f"plan: an action is one of 0 ({PLAN_ACTIONS[0]}) to {DISCARD}")
+
+    def __len__(self) -> int:
+        """Count the actions."""
+        return len(self.action)
+
+    def __iter__(self) -> Iterator[Action]:
+        """Give pairs of action and target."""
+        return zip(self.action.tolist(), self.target.tolist(), strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether both do the same on the same trace."""
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return (
+            (self.trace_digest, self.mutation) == (other.trace_digest, other.mutation)
+            and np.array_equal(self.action, other.action)
+            and np.array_equal(self.target, other.target)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show how long it is and what it is for."""
+        return (
+            f"Plan({self.method!r} for {self.trace!r}, {len(self)} actions, "
+            f"mutation={self.mutation!r}, trace_digest={self.trace_digest[:16]!r})"
+        )
+
+
+def made_plan(actions: Iterable[Action], trace_digest: str, **details: str) -> Plan:
+    """Make a Plan from pairs of action and target."""
+    pairs = np.array(list(actions), np.int64).reshape(-1, 2)
+    return Plan(pairs[:, 0], pairs[:, 1], trace_digest, **details)  # type: ignore[arg-type]
+
+
+def lower(graph: StaticGraph, program: Program, schedule: Schedule) -> list[Action]:
+    """Turn a schedule on a static graph into the actions of a plan.
+
+    Constants come first. Where a node stands for a call with views of its values, these are made
+    again with it if they have been made before and something reads them. What comes after the last
+    node is left out if there are outputs: they stay.
+
+    Parameters
+    ----------
+    graph : StaticGraph
+        Derived from the Program.
+    program : Program
+    schedule : Schedule
+        A legal one: `evaluate` accepts it.
+    """
+    return _Lowering(graph, program).actions(schedule)
+
+
+class _Lowering:
+    """Follows a schedule and keeps which views have been made, and which have gone."""
+
+    def __init__(self, graph: StaticGraph, program: Program) -> None:
+        self.graph = graph
+        self.program = program
+        self.call: list[int] = graph.call.tolist()
+        self.is_mark: list[bool] = graph.is_mark.tolist()
+        self.storage: list[int] = graph.storage.tolist()
+        self.first_value: list[int] = graph.value_pointer.tolist()
+        self.views_of: dict[int, list[int]] = {}  # node -> its views' calls, in trace order
+        self.first_made: dict[tuple[int, bool], list[int]] = {}
+        for call, node, place, is_before in zip(
+            graph.view_call.tolist(),
+            graph.view_node.tolist(),
+            graph.view_place.tolist(),
+            graph.view_is_before.tolist(),
+            strict=True,
+        ):
+            self.views_of.setdefault(node, []).append(call)
+            self.first_made.setdefault((place, is_before), []).append(call)
+        first = program.calls["first_result"][graph.view_call]
+        shown = program.tensors["storage"][first]
+        self.shows = dict(zip(graph.view_call.tolist(), shown.tolist(), strict=True))
+        self.gone: set[int] = set()  # storages dropped; their views have to be made again
+        self.made: set[int] = set()  # views made before
+        self.done: list[tuple[int, int, bool]] = []  # action, target, whether it may be left out
+
+    def actions(self, schedule: Schedule) -> list[Action]:
+        """Give the actions of a schedule."""
+        roots = self.program.storages["root"][:-1][self.program.storages["is_constant"][:-1] == 1]
+        for call in self.program.tensors["call"][roots].tolist():
+            self._compute(call)
+        fresh = 0
+        end = self.graph.n_nodes if self.graph.has_outputs else -1
+        for action, target in zip(schedule.action.tolist(), schedule.target.tolist(), strict=True):
+            if fresh == end:
+                break
+            if action == FREE:
+                storage = self.storage[target]
+                self.gone.add(storage)
+                self.done.append((FREE, storage, False))
+            elif target == fresh:
+                self._first(target)
+                fresh += 1
+            else:
+                self._again(target)
+        return self._needed() if self.views_of else [(a, t) for a, t, _ in self.done]
+
+    def _compute(self, call: int, may_go: bool = False) -> None:
+        self.done.append((COMPUTE, call, may_go))
+
+    def _run(self, node: int) -> None:
+        """Compute a node's own call, if it has one."""
+        if self.call[node] != NO_CALL and not self.is_mark[node]:
+            self._compute(self.call[node])
+
+    def _first(self, node: int) -> None:
+        """Compute a node for the first time, with the views that are first made beside it."""
+        for is_before in (True, False):
+            for call in self.first_made.get((node, is_before), ()):
+                self._compute(call)
+                self.made.add(call)
+            if is_before:
+                self._run(node)
+
+    def _again(self, node: int) -> None:
+        """Compute a node again, and those of its views that went with a storage."""
+        self._run(node)
+        for call in self.views_of.get(node, ()):
+            if call in self.made and self.shows[call] in self.gone:
+                self._compute(call, may_go=True)
+        made = self.storage[self.first_value[node] : self.first_value[node + 1]]
+        self.gone.difference_update(made)
+
+    def _needed(self) -> list[Action]:
+        """Leave out the views made again that nothing reads before they go; seen from the end."""
+        calls, tensors = self.program.calls, self.program.tensors
+        result = list(zip(calls["first_result"].tolist(), calls["end_result"].tolist(),
+                          strict=True))  # fmt: skip
+        operand = list(zip(calls["first_parent"].tolist(), calls["end_parent"].tolist(),
+                           strict=True))  # fmt: skip
+        parents = self.program.parents.tolist()
+        storage = tensors["storage"].tolist()
+        wanted: dict[int, set[int]] = {}  # storage -> its tensors that are read later
+        for t in self.program.outputs.tolist():
+            wanted.setdefault(storage[t], set()).add(t)
+        kept: list[Action] = []
+        for action, target, may_go in reversed(self.done):
+            if action == FREE:
+                wanted.pop(target, None)
+            else:
+                made = range(*result[target])
+                if may_go and not any(t in wanted.get(storage[t], ()) for t in made):
+                    continue
+                for t in made:
+                    wanted.get(storage[t], set()).discard(t)
+                for t in parents[slice(*operand[target])]:
+                    wanted.setdefault(storage[t], set()).add(t)
+            kept.append((action, target))
+        return kept[::-1]
+
+
+def plan_of_schedule(
+    graph: StaticGraph, program: Program, schedule: Schedule, trace_digest: str, method: str = ""
+) -> Plan:
+    """Turn a schedule on a static graph into a Plan; see `lower`."""
+    actions = lower(graph, program, schedule)
+    return made_plan(actions, trace_digest, trace=graph.name, method=method)
+
+
+def schedule_of_plan(graph: StaticGraph, program: Program, plan: Plan) -> Schedule:
+    """See a Plan as a schedule on the static graph, to start a planner from it.
+
+    It may break a rule of the graph that the plan's execution does not have, where views are
+    entangled; `evaluate` tells.
+
+    Raises
+    ------
+    PlanError
+        If the plan is for another lowering, or moves data to the host and back.
+    """
+    if plan.mutation != "copy" or (plan.action > FREE).any():
+        raise PlanError("plan: a schedule has neither updates in place nor transfers")
+    node_of = dict(zip(graph.call.tolist(), range(graph.n_nodes), strict=True))
+    value_of = dict(zip(graph.storage.tolist(), range(graph.n_values), strict=True))
+    fresh = 0
+    actions: list[Action] = []
+    for action, target in plan:
+        place = (value_of if action == FREE else node_of).get(target)
+        is_late_mark = (
+            place is not None and action == COMPUTE and graph.is_mark[place] and place < fresh
+        )
+        if place is None or is_late_mark:
+            continue
+        fresh += action == COMPUTE and place == fresh
+        actions.append((action, place))
+    if graph.has_outputs:
+        actions.append((COMPUTE, graph.n_nodes - 1))
+    return Schedule.of(actions)
+
+
+def plan_of_run(program: Program, result: RunResult) -> Plan:
+    """Give what a run did as a Plan.
+
+    Parameters
+    ----------
+    program : Program
+        What was run.
+    result : RunResult
+        Its result, with the event log.
+
+    Raises
+    ------
+    InputError
+        If the run kept no event log, or did not end ok.
+    """
+    if result.events is None:
+        raise InputError("plan of a run: it kept no event log: ask for one (event_log=True)")
+    if result.status != "ok":
+        raise InputError(f"plan of a run: it ended {result.status}, and only a whole run is a plan")
+    return made_plan(
+        _run_actions(program, result.events),
+        result.trace_digest,
+        mutation=result.mutation,
+        trace=result.trace,
+        method=result.method,
+    )
+
+
+def _run_actions(program: Program, events: dict[str, Any]) -> list[Action]:
+    """Read the actions off an event log: a call at its first result, and what left memory."""
+    done: list[Action] = []
+    is_resident = [False] * program.n_storages
+    call_of = program.tensors["call"].tolist()
+    first = program.calls["first_result"].tolist()
+    computes = (opcodes.COMPUTE, opcodes.RECOMPUTE)
+    frees = (opcodes.EVICT, opcodes.DEALLOCATE, opcodes.BANISH_STORAGE)
+    actions, storages, tensors = (events[n].tolist() for n in ("action", "storage", "tensor"))
+    for i, (action, storage) in enumerate(zip(actions, storages, strict=True)):
+        if action in computes:
+            if first[call_of[tensors[i]]] == tensors[i]:
+                done.append((COMPUTE, call_of[tensors[i]]))
+            is_resident[storage] = True
+        elif action == opcodes.TAKE_OVER:
+            # Handed over just before the call, of which the next row has a result.
+            is_resident[storage] = False
+            has_begun = first[call_of[tensors[i + 1]]] != tensors[i + 1]
+            done.insert(len(done) - has_begun, (FREE, storage))
+        elif action in frees and is_resident[storage]:  # the absent can be banished too
+            is_resident[storage] = False
+            done.append((FREE, storage))
+    return done

@@ -1,0 +1,163 @@
+"""Plans in files: JSON lines, a head and then an action a line, plain or compressed by gzip.
+
+The format is described in docs/plan-format.md. Whatever is wrong with a file is one line that names
+the file, and the line where there is one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import msgspec
+import numpy as np
+
+from .errors import PlanError
+from .files import write_atomically
+from .lowering import MUTATIONS
+from .plan import PLAN_ACTIONS, Plan
+
+PLAN_FORMAT = "rematsim plan 1"
+GZIP = b"\x1f\x8b"
+MAX_HEAD, MAX_LINE = 1 << 16, 64  # bytes
+MAX_TARGET = 2**31 - 1
+MAX_ACTIONS = 50_000_000  # a small file can unpack to very much
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+class Head(msgspec.Struct):
+    """The first line of a file."""
+
+    format: str
+    trace_digest: str
+    mutation: str
+    actions: int
+    trace: str = ""
+    method: str = ""
+    source: str = ""
+
+
+def save_plan(plan: Plan, path: str | Path) -> None:
+    """Write a plan to a file; compressed if its name ends in ``.gz``.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written; then there is none.
+    """
+    names = (
+        name.encode("utf-8", "backslashreplace").decode()
+        for name in (plan.trace, plan.method, plan.source)
+    )
+    head = Head(PLAN_FORMAT, plan.trace_digest, plan.mutation, len(plan), *names)
+    lines = [msgspec.json.encode(head).decode()]
+    lines += [f'["{PLAN_ACTIONS[action]}",{target}]' for action, target in plan]
+    content = ("\n".join(lines) + "\n").encode()
+    with write_atomically(path) as file:
+        is_packed = str(path).lower().endswith(".gz")
+        file.write(gzip.compress(content, 6, mtime=0) if is_packed else content)
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a plan from a file that `save_plan`, or somebody, wrote.
+
+    Raises
+    ------
+    PlanError
+        If there is no such file, or it is not what docs/plan-format.md says.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            is_packed = file.read(len(GZIP)) == GZIP
+            file.seek(0)
+            with gzip.open(file) if is_packed else file as content:
+                return _Reader(str(path), content).plan()  # type: ignore[arg-type]
+    except _DAMAGED as error:
+        raise PlanError(f"{path}: damaged, it cannot be unpacked ({error})") from None
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror or error}") from None
+
+
+class _Reader:
+    """Reads one file, a line at a time, none of them longer than it may be."""
+
+    def __init__(self, where: str, content: IO[bytes]) -> None:
+        self.where = where
+        self.content = content
+
+    def plan(self) -> Plan:
+        """Read the head and then the actions."""
+        head = self._head()
+        code_of = {name: code for code, name in enumerate(PLAN_ACTIONS)}
+        action, target = bytearray(), array("i")
+        decode = msgspec.json.Decoder(tuple[str, int]).decode
+        for number, line in self._lines():
+            if len(action) == head.actions:
+                self._fail(f"line {number}: more than the {head.actions:,} actions of its head")
+            try:
+                name, where = decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                self._fail(f'line {number} ({_shown(line)}): an action is as ["FREE", 12]')
+            if name not in code_of:
+                known = ", ".join(PLAN_ACTIONS)
+                self._fail(f"line {number}: action {_shown(name.encode())}: it is one of {known}")
+            if not 0 <= where <= MAX_TARGET:
+                self._fail(f"line {number}: {name} {where}: a number from 0 to {MAX_TARGET:,}")
+            action.append(code_of[name])
+            target.append(where)
+        if len(target) < head.actions:
+            self._fail(f"ends after {len(target):,} of its {head.actions:,} actions")
+        return Plan(
+            np.frombuffer(bytes(action), np.int8),
+            np.frombuffer(target, np.intc).astype(np.int32),
+            head.trace_digest,
+            head.mutation,
+            head.trace,
+            head.method,
+            head.source,
+        )
+
+    def _head(self) -> Head:
+        line = self.content.readline(MAX_HEAD)
+        try:
+            stated: Any = msgspec.json.decode(line)
+            version = stated["format"]
+        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, KeyError):
+            self._fail("no plan: its first line is not the head of one")
+        if version != PLAN_FORMAT:
+            self._fail(f"format {_shown(str(version).encode())}: expected {PLAN_FORMAT!r}")
+        try:
+            head = msgspec.convert(stated, Head)
+        except msgspec.MsgspecError as error:
+            self._fail(f"head: {error}")
+        if not _DIGEST.fullmatch(head.trace_digest):
+            self._fail("head: trace_digest: 64 hexadecimal digits")
+        if head.mutation not in MUTATIONS:
+            self._fail(f"head: mutation {head.mutation!r}: it is one of {', '.join(MUTATIONS)}")
+        if not 0 <= head.actions <= MAX_ACTIONS:
+            self._fail(f"head: actions ({head.actions}): a number from 0 to {MAX_ACTIONS:,}")
+        return head
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Give the numbers and texts of the lines that are not empty."""
+        number = 1
+        while line := self.content.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                self._fail(f"line {number}: longer than {MAX_LINE} bytes")
+            if text := line.strip():
+                yield number, text
+
+    def _fail(self, message: str) -> NoReturn:
+        raise PlanError(f"{self.where}: {message}")
+
+
+def _shown(text: bytes) -> str:
+    """Show what stands in a file, cut and on one line."""
+    return ascii(text[:40].decode("utf-8", "replace"))

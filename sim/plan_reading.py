@@ -1,0 +1,188 @@
+"""From a Plan to instructions that kernels follow, and what is wrong with it whatever memory does.
+
+Order, repetitions, numbers that do not exist: all that needs no run. The rest is found by the
+kernels of ``following.py``, and either is told by ``execution.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .following import (
+    BE_GONE,
+    DROP,
+    DROP_FOR_NOW,
+    END_WITH,
+    KEEP,
+    KEEP_NO_LONGER,
+    RUN_AGAIN,
+    RUN_FIRST,
+)
+from .plan import PLAN_ACTIONS, Action, Plan
+from .program import INSTRUCTION_FIELDS, Program, freeze
+from .schedules import COMPUTE, FREE
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The first action of a plan that can be seen to be impossible, and why."""
+
+    action: int
+    rule: str
+
+
+class PlanReading:
+    """Reads a plan once.
+
+    Attributes
+    ----------
+    program : Program
+        The one that the plan is for, with the plan's instructions up to its fault.
+    action_of : list of int
+        The plan's action that each instruction belongs to; the number of actions at the end.
+    fault : Fault or None
+    """
+
+    def __init__(self, program: Program, plan: Plan) -> None:
+        self._source = program
+        roots = program.storages["root"][:-1]
+        self._maker = program.tensors["call"][roots].tolist()
+        self._is_constant_storage = (program.storages["is_constant"][:-1] == 1).tolist()
+        self._is_constant = [False] * len(program.calls)
+        for storage, call in enumerate(self._maker):
+            self._is_constant[call] |= self._is_constant_storage[storage]
+        self._can_repeat = (program.calls["is_recomputable"] == 1).tolist()
+        self._is_computed = [False] * len(program.calls)
+        self._place = 0  # the first call that has not been computed
+        self._actions = list(plan)
+        self._last = {t: i for i, (a, t) in enumerate(self._actions) if a == COMPUTE}
+        self._given: set[int] = set()  # actions that hand a storage over to the next call
+        self._taken: dict[int, list[int]] = {}
+        self._kept: dict[int, list[int]] = {}
+        if plan.mutation == "inplace":
+            self._find_handovers()
+        self._last_read: dict[int, int] | None = None
+        self.action_of: list[int] = []
+        self.fault: Fault | None = None
+        instructions = self._read()
+        table = freeze(np.array(instructions, INSTRUCTION_FIELDS))
+        self.program = Program(**{**program.arrays(), "instructions": table})
+
+    def _read(self) -> list[Action]:
+        """Turn actions into instructions, until one is impossible."""
+        instructions: list[Action] = []
+        for i, (action, target) in enumerate(self._actions):
+            rule = self._rule(i, action, target)
+            if rule:
+                self.fault = Fault(i, rule)
+                return instructions
+            if i in self._given:
+                continue
+            kept = self._kept.get(i, ())
+            row = [(KEEP, s) for s in kept]
+            row.append((self._code(i, action, target), target))
+            row += [(KEEP_NO_LONGER, s) for s in kept]
+            row += [(BE_GONE, s) for s in self._taken.get(i, ())]
+            instructions += row
+            self.action_of += [i] * len(row)
+        end = len(self._actions)
+        self._advance()
+        if self._place < len(self._is_computed):
+            self.fault = Fault(end, f"it ends before call {self._place} has been computed")
+            return instructions
+        outputs = [(END_WITH, t) for t in self._source.outputs.tolist()]
+        self.action_of += [end] * len(outputs)
+        return instructions + outputs
+
+    def _code(self, i: int, action: int, target: int) -> int:
+        """Give the code of a legal action, and note what it computes."""
+        if action == FREE:
+            return DROP_FOR_NOW if self._last.get(self._maker[target], -1) > i else DROP
+        is_first = not self._is_computed[target]
+        self._is_computed[target] = True
+        return RUN_FIRST if is_first else RUN_AGAIN
+
+    def _rule(self, i: int, action: int, target: int) -> str:
+        """Give the rule that an action breaks, or nothing."""
+        if action == COMPUTE:
+            return self._compute_rule(target)
+        if action == FREE:
+            return self._free_rule(i, target)
+        return f"{PLAN_ACTIONS[action]} moves data to the host and back, which is not simulated"
+
+    def _compute_rule(self, call: int) -> str:
+        if call >= len(self._is_computed) or call < 0:
+            return f"there is no such call; the trace has {len(self._is_computed):,}"
+        if not self._is_computed[call]:
+            self._advance()
+            is_early = self._place < call and not self._is_constant[call]
+            return f"call {self._place} comes before it and has not been computed" * is_early
+        if self._is_constant[call]:
+            return "a constant is there once, nothing makes it again"
+        if not self._can_repeat[call]:
+            return "it is collective or depends on data, and cannot be repeated"
+        return ""
+
+    def _advance(self) -> None:
+        while self._place < len(self._is_computed) and self._is_computed[self._place]:
+            self._place += 1
+
+    def _free_rule(self, i: int, storage: int) -> str:
+        if storage >= len(self._maker) or storage < 0:
+            return f"there is no such storage; the trace has {len(self._maker):,}"
+        if self._is_constant_storage[storage]:
+            if self._last_read is None:
+                self._last_read = self._last_reads()
+            later = self._last_read.get(storage, -1)
+            if later > i:
+                return (
+                    f"it is a constant, and action {later} reads it"
+                    if later < len(self._actions)
+                    else "it is a constant, and an output"
+                )
+        return ""
+
+    def _sources(self, call: int) -> list[int]:
+        """Give the storages that a call reads; none if there is no such call."""
+        if not 0 <= call < len(self._is_computed):
+            return []
+        row = self._source.calls[call]
+        found: list[int] = self._source.sources[row["first_source"] : row["end_source"]].tolist()
+        return found
+
+    def _output_storages(self) -> list[int]:
+        found: list[int] = self._source.tensors["storage"][self._source.outputs].tolist()
+        return found
+
+    def _last_reads(self) -> dict[int, int]:
+        """Find the last action that reads each storage; outputs are read at the end."""
+        last: dict[int, int] = {}
+        for i, (action, target) in enumerate(self._actions):
+            if action == COMPUTE:
+                last.update(dict.fromkeys(self._sources(target), i))
+        return last | dict.fromkeys(self._output_storages(), len(self._actions))
+
+    def _find_handovers(self) -> None:
+        """Find the storages whose bytes calls take over: freed just before, and read by the call.
+
+        A call that could take over more than it is given must leave that where it is.
+        """
+        replaced: dict[int, list[int]] = {}
+        tensors = self._source.tensors
+        for t in np.flatnonzero(tensors["takes_over"] >= 0).tolist():
+            call = int(tensors["call"][t])
+            replaced.setdefault(call, []).append(int(tensors["takes_over"][t]))
+        freed: dict[int, int] = {}  # storage -> action, of those since the last that is no FREE
+        for i, (action, target) in enumerate(self._actions):
+            if action == FREE:
+                freed[target] = i
+                continue
+            for storage in dict.fromkeys(replaced.get(target, ()) if action == COMPUTE else ()):
+                if storage in freed:
+                    self._given.add(freed[storage])
+                    self._taken.setdefault(i, []).append(storage)
+                else:
+                    self._kept.setdefault(i, []).append(storage)
+            freed = {}

@@ -1,0 +1,223 @@
+"""From a method and a budget to a plan and its row: `plan_trace` plans, then executes the plan.
+
+Whoever made it, every plan is judged by the same simulator. How planners plan is in
+``heuristics/static/``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .budgets import Budget, parse_budget
+from .errors import InputError, PlanError
+from .execution import BY_PLAN, run_plan
+from .heuristics.methods import get as get_heuristic
+from .heuristics.static.registry import INFEASIBLE, Planner, PlannerResult, get
+from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
+from .result import RunResult
+from .schedules import Evaluation, Schedule, evaluate, naive_schedule
+from .simulation import Options, replay
+from .traces.loading import load_trace
+from .traces.trace import Trace
+from .workload import Workload, workload
+
+# Online heuristics whose runs planners start from.
+STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_LRU")
+START_SLOWDOWN, START_TRIES = 4.0, 3
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What planning gave.
+
+    Attributes
+    ----------
+    row : RunResult
+        Of the plan's execution, with the planner's columns; without a plan, of none.
+    plan : Plan or None
+    found : PlannerResult
+        What the planner answered.
+    """
+
+    row: RunResult
+    plan: Plan | None
+    found: PlannerResult
+
+
+def plan_trace(
+    trace: Trace | str | Path,
+    method: str | Planner = "keep-all",
+    budget: Any = "unlimited",
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    **options: bool,
+) -> Planned:
+    """Plan a trace within a budget, and execute the plan.
+
+    Parameters
+    ----------
+    trace : Trace, str or Path
+        What the model did, or the file to read it from.
+    method : str or Planner
+        A planner's name, with parameters in parentheses if some are to be other.
+    budget : str, int, float or Budget
+        As for `simulate`: all bytes at once, constants and outputs included.
+    time_limit : float, optional
+        Seconds.
+    seed : int
+        For planners that draw random numbers.
+    **options
+        ``event_log``, ``live_sets``: as for `execute`; ``cached``.
+
+    Returns
+    -------
+    Planned
+        An infeasible budget, a limit that was reached and their like are results: see
+        ``row.status`` and ``row.planner_status``.
+
+    Raises
+    ------
+    InputError
+        If the log, the budget or the method is not what it should be.
+
+    Examples
+    --------
+    >>> from rematsim.traces.synthetic import chain
+    >>> planned = plan_trace(chain(6), "keep-all")
+    >>> planned.row.status, planned.row.planner_status, planned.row.slowdown
+    ('ok', 'optimal', 1.0)
+    """
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
+    if not isinstance(trace, Trace):
+        trace = load_trace(trace)
+    planner, allowed = get(method), parse_budget(budget)
+    work = workload(trace, cached=options.pop("cached", True))
+    found = _find(work, planner, allowed, time_limit, seed)
+    plan = None
+    if found.schedule is not None:
+        plan = plan_of_schedule(
+            work.graph, work.program, found.schedule, trace.digest, planner.name
+        )
+        row = run_plan(work, plan, allowed, **options)
+    else:
+        row = _row_without_plan(work, planner, allowed, found)
+    row = dataclasses.replace(
+        row, seed=seed if planner.is_random else None, **_planner_columns(work, found)
+    )
+    return Planned(row, plan, found)
+
+
+def _find(
+    work: Workload, planner: Planner, budget: Budget, time_limit: float | None, seed: int
+) -> PlannerResult:
+    """Ask the planner; the time includes that of the runs that it starts from."""
+    graph, budget_bytes = work.graph, budget.resolve(work.unlimited_peak_bytes)
+    evaluate(graph, naive_schedule(graph))  # what is compiled now is not the planner's time
+    started = time.perf_counter()
+    starts = online_starts(work, budget) if planner.uses_starts else []
+    found = planner.plan(graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed)
+    return dataclasses.replace(found, solve_seconds=time.perf_counter() - started)
+
+
+def online_starts(work: Workload, budget: Budget) -> list[Schedule]:
+    """Give the schedules that fit the budget of the trivial planner and of online runs, best first.
+
+    Parameters
+    ----------
+    work : Workload
+    budget : Budget
+    """
+    allowed = budget.resolve(work.unlimited_peak_bytes)
+    known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
+    if allowed is not None:
+        known = [start for start in known if start[1].peak_bytes <= allowed]
+        known += [start for name in STARTS for start in _online_start(work, name, allowed)]
+    return [schedule for schedule, _ in sorted(known, key=lambda start: start[1].cost)]
+
+
+def _online_start(
+    work: Workload, heuristic: str, allowed: int
+) -> Iterator[tuple[Schedule, Evaluation]]:
+    """Give what an online run did as a schedule within a budget, if that can be had.
+
+    On the graph constants are there from the start, so the same actions may take more memory: then
+    a run with so much less is tried.
+    """
+    options = Options(slowdown_limit=START_SLOWDOWN, event_log=True)
+    limit = allowed
+    for _ in range(START_TRIES):
+        run = replay(work, get_heuristic(heuristic), Budget("bytes", limit), options)
+        if run.status != "ok":
+            return
+        schedule = schedule_of_plan(work.graph, work.program, plan_of_run(work.program, run))
+        try:
+            found = evaluate(work.graph, schedule)
+        except PlanError:  # entangled views: see schedule_of_plan
+            return
+        if found.peak_bytes <= allowed:
+            yield schedule, found
+            return
+        limit -= found.peak_bytes - allowed
+
+
+def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
+    base = work.graph.base_cost
+
+    def ratio(cost: float | None) -> float | None:
+        return None if cost is None else cost / base if base else 1.0
+
+    return {
+        "planner_status": found.status,
+        "bound_slowdown": ratio(found.bound),
+        "gap": found.gap,
+        "solve_seconds": found.solve_seconds,
+        "predicted_slowdown": ratio(found.predicted and found.predicted.cost),
+        "predicted_peak_bytes": found.predicted and found.predicted.peak_bytes,
+    }
+
+
+def _row_without_plan(
+    work: Workload, planner: Planner, budget: Budget, found: PlannerResult
+) -> RunResult:
+    """Make the row of a planner that has no plan: nothing was run."""
+    is_infeasible = found.status == INFEASIBLE
+    return RunResult(
+        trace=work.trace.name,
+        trace_digest=work.trace.digest,
+        kind="static",
+        method=planner.name,
+        deallocation=BY_PLAN,
+        mutation=work.mutation,
+        memory="counter",
+        slowdown_limit=None,
+        budget_bytes=budget.resolve(work.unlimited_peak_bytes),
+        budget_fraction=budget.fraction,
+        unlimited_peak_bytes=work.unlimited_peak_bytes,
+        seed=None,
+        status="infeasible" if is_infeasible else "no_plan",
+        model_ns=0,
+        remat_ns=0,
+        stall_ns=0,
+        search_ns=0,
+        slowdown=None,
+        clock=1,
+        peak_bytes=0,
+        evictions=0,
+        pressure_evictions=0,
+        evict_sha="",
+        rematerializations=0,
+        evaluations=None,
+        metadata_accesses=None,
+        run_seconds=0.0,
+        base_compute_ns=work.program.base_compute_ns,
+        failed_at=None,
+        message=found.message or f"the planner ended {found.status}",
+        times="estimated" if work.trace.times_estimated else "measured",
+    )
