@@ -79,7 +79,7 @@ def test_a_name_is_declared_once(declared: Any) -> None:
 
 
 def test_starts_are_schedules_within_the_budget_the_best_first(declared: Any) -> None:
-    trace = load_trace("bundled:mlp")
+    trace = load_trace("bundled:unet")
     work = workload(trace)
     starts = online_starts(work, parse_budget("0.6x"))
     costs = [evaluate(work.graph, start) for start in starts]

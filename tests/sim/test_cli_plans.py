@@ -14,7 +14,7 @@ from rematsim.cli.main import main
 def plan(tmp_path: Path) -> str:
     """Give the plan of a run of a bundled trace at half its peak."""
     path = str(tmp_path / "mlp.plan")
-    assert main(["replay", "bundled:mlp", "--budget", "0.6x", "--save-plan", path]) == 0
+    assert main(["replay", "bundled:unet", "--budget", "0.6x", "--save-plan", path]) == 0
     return path
 
 
@@ -35,10 +35,10 @@ def row(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
 def test_a_saved_plan_is_executed_with_the_same_figures(
     capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path
 ) -> None:
-    _, online = row(capsys, "replay", "bundled:mlp", "--budget", "0.6x")
+    _, online = row(capsys, "replay", "bundled:unet", "--budget", "0.6x")
     run = str(tmp_path / "x.run")
     code, static = row(
-        capsys, "execute", "bundled:mlp", plan, "--budget", "0.6x", "--save-run", run
+        capsys, "execute", "bundled:unet", plan, "--budget", "0.6x", "--save-run", run
     )
     assert code == 0 and Path(run).exists()
     for column in ("slowdown", "peak_bytes", "clock", "evict_sha", "budget_bytes"):
@@ -49,7 +49,7 @@ def test_a_saved_plan_is_executed_with_the_same_figures(
 def test_a_plan_that_does_not_fit_ends_with_3(
     capsys: pytest.CaptureFixture[str], plan: str
 ) -> None:
-    code, out, _ = told(capsys, "execute", "bundled:mlp", plan, "--budget", "0.4x")
+    code, out, _ = told(capsys, "execute", "bundled:unet", plan, "--budget", "0.4x")
     assert code == 3
     assert "oom: action " in out
 
@@ -61,21 +61,21 @@ def test_an_impossible_plan_ends_with_3_and_names_the_action(
     head = json.loads(lines[0])
     head["actions"] = 2
     Path(plan).write_text("\n".join([json.dumps(head), '["COMPUTE",0]', '["FREE",5]']))
-    code, found = row(capsys, "execute", "bundled:mlp", plan)
+    code, found = row(capsys, "execute", "bundled:unet", plan)
     assert (code, found["status"], found["failed_at"]) == (3, "refused", 1)
-    code, out, _ = told(capsys, "execute", "bundled:mlp", plan)
+    code, out, _ = told(capsys, "execute", "bundled:unet", plan)
     assert code == 3 and "refused: action 1, FREE 5" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["execute", "bundled:unet", "PLAN"], 1, "it is for the trace 'mlp'"),
-        (["execute", "bundled:mlp", "none.plan"], 1, "none.plan: No such file or directory"),
-        (["execute", "bundled:mlp", __file__], 1, "no plan: its first line"),
-        (["execute", "bundled:mlp"], 2, "Missing argument 'PLAN'"),
-        (["replay", "bundled:mlp", "--save-plan", "x.txt"], 2, "must end in .plan or .plan.gz"),
-        (["replay", "bundled:mlp", "--save-plan", "no/x.plan"], 1, "there is no folder"),
+        (["execute", "bundled:densenet", "PLAN"], 1, "it is for the trace 'unet'"),
+        (["execute", "bundled:unet", "none.plan"], 1, "none.plan: No such file or directory"),
+        (["execute", "bundled:unet", __file__], 1, "no plan: its first line"),
+        (["execute", "bundled:unet"], 2, "Missing argument 'PLAN'"),
+        (["replay", "bundled:unet", "--save-plan", "x.txt"], 2, "must end in .plan or .plan.gz"),
+        (["replay", "bundled:unet", "--save-plan", "no/x.plan"], 1, "there is no folder"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -90,7 +90,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_a_run_that_fails_is_no_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "x.plan"
     code, _, err = told(
-        capsys, "replay", "bundled:mlp", "--budget", "0.1x", "--save-plan", str(path)
+        capsys, "replay", "bundled:unet", "--budget", "0.1x", "--save-plan", str(path)
     )
     assert code == 3
     assert "no plan saved: the run ended oom" in err
@@ -101,14 +101,14 @@ def test_a_plan_is_made_executed_and_saved(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = str(tmp_path / "k.plan.gz")
-    code, planned = row(capsys, "plan", "bundled:mlp", "--budget", "1.0x", "-o", path)
+    code, planned = row(capsys, "plan", "bundled:unet", "--budget", "1.0x", "-o", path)
     assert (code, planned["planner_status"], planned["method"]) == (0, "optimal", "keep-all")
     assert planned["bound_scope"] == "any schedule"
-    code, executed = row(capsys, "execute", "bundled:mlp", path, "--budget", "1.0x")
+    code, executed = row(capsys, "execute", "bundled:unet", path, "--budget", "1.0x")
     assert code == 0
     assert executed["evict_sha"] == planned["evict_sha"]
     assert executed["planner_status"] is None
-    code, out, _ = told(capsys, "plan", "bundled:mlp", "--budget", "1.0x")
+    code, out, _ = told(capsys, "plan", "bundled:unet", "--budget", "1.0x")
     assert code == 0 and "keep-all: optimal" in out and "slowdown" in out
 
 
@@ -116,10 +116,10 @@ def test_without_a_plan_the_exit_code_is_3(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "k.plan"
-    code, out, err = told(capsys, "plan", "bundled:mlp", "--budget", "0.5x", "-o", str(path))
+    code, out, err = told(capsys, "plan", "bundled:unet", "--budget", "0.5x", "-o", str(path))
     assert code == 3 and "keep-all: no_plan: its plan takes" in out
     assert "no plan saved" in err and not path.exists()
-    code, planned = row(capsys, "plan", "bundled:mlp", "--budget", "1KiB")
+    code, planned = row(capsys, "plan", "bundled:unet", "--budget", "1KiB")
     assert (code, planned["status"]) == (3, "infeasible")
     assert "the largest single call" in planned["message"]
 
@@ -127,10 +127,10 @@ def test_without_a_plan_the_exit_code_is_3(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["plan", "bundled:mlp", "--method", "x"], 2, "unknown planner 'x'; known: keep-all"),
-        (["plan", "bundled:mlp", "--time-limit", "0"], 2, "Invalid value for '--time-limit'"),
-        (["plan", "bundled:mlp", "-o", "x.txt"], 2, "must end in .plan or .plan.gz"),
-        (["sweep", "bundled:mlp", "--method", "x"], 2, "unknown planner 'x'"),
+        (["plan", "bundled:unet", "--method", "x"], 2, "unknown planner 'x'; known: keep-all"),
+        (["plan", "bundled:unet", "--time-limit", "0"], 2, "Invalid value for '--time-limit'"),
+        (["plan", "bundled:unet", "-o", "x.txt"], 2, "must end in .plan or .plan.gz"),
+        (["sweep", "bundled:unet", "--method", "x"], 2, "unknown planner 'x'"),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(
@@ -145,7 +145,7 @@ def test_planners_stand_beside_heuristics_in_a_sweep(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """One row for each budget, whatever the options of the replays beside it; and kept."""
-    arguments = ["sweep", "bundled:mlp", "--heuristic", "h_LRU", "--method", "keep-all",
+    arguments = ["sweep", "bundled:unet", "--heuristic", "h_LRU", "--method", "keep-all",
                  "--deallocation", "eager,ignore", "--budget", "0.8x,1.0x", "--quiet",
                  "--out", str(tmp_path / "t.sqlite"), "--json"]  # fmt: skip
     code, out, _ = told(capsys, *arguments)
@@ -158,14 +158,14 @@ def test_planners_stand_beside_heuristics_in_a_sweep(
     ]  # fmt: skip
     assert [r["planner_status"] for r in rows if r["kind"] == "static"] == ["no_plan", "optimal"]
     assert json.loads(told(capsys, *arguments)[1]) == rows
-    _, out, _ = told(capsys, "sweep", "bundled:mlp", "--method", "keep-all", "--budget", "1.0x",
+    _, out, _ = told(capsys, "sweep", "bundled:unet", "--method", "keep-all", "--budget", "1.0x",
                      "--quiet", "--json")  # fmt: skip
     assert [r["method"] for r in json.loads(out)] == ["keep-all"]
 
 
 def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path) -> None:
     other = str(tmp_path / "k.plan")
-    assert main(["plan", "bundled:mlp", "--budget", "1.0x", "-o", other]) == 0
+    assert main(["plan", "bundled:unet", "--budget", "1.0x", "-o", other]) == 0
     code, out, _ = told(capsys, "diff", other, plan)
     assert code == 0
     assert "A: keep-all" in out and "B: h_DTR_eq" in out and "only A keeps" in out
@@ -175,5 +175,5 @@ def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_p
         sum(d["remat_ns"][1] for d in differences) > 0 == sum(d["remat_ns"][0] for d in differences)
     )
     assert "the same" in told(capsys, "diff", plan, plan)[1]
-    code, _, err = told(capsys, "diff", plan, plan, "--trace", "bundled:unet")
-    assert code == 1 and "it is for the trace 'mlp'" in err
+    code, _, err = told(capsys, "diff", plan, plan, "--trace", "bundled:densenet")
+    assert code == 1 and "it is for the trace 'unet'" in err

@@ -84,7 +84,7 @@ def test_a_run_and_its_plan_are_the_same_on_random_traces(seed: int) -> None:
     assert ended or seed % 3 == 0
 
 
-@pytest.mark.parametrize("name", ["mlp", "unet", "resnet32", "treelstm", "gpt", "convnet_3steps"])
+@pytest.mark.parametrize("name", ["densenet", "unet", "resnet32", "treelstm", "gpt", "vit_2steps"])
 @pytest.mark.parametrize("mutation", ["copy", "inplace"])
 def test_a_run_and_its_plan_are_the_same_on_bundled_traces(name: str, mutation: str) -> None:
     trace = load_trace(f"bundled:{name}")
