@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ..errors import InputError, UnknownNameError
+from ..errors import InputError, OutputError, UnknownNameError
 from . import figures
-from .output import check_suffix, save_figure
+from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
 from .tables import OPTIONS, differs, read_run, read_table, select
 
@@ -73,6 +73,10 @@ def plot(
     is_file = bool(out.suffix) and not out.is_dir()
     if is_file:
         check_suffix(out)
+    folder = out.parent if is_file else out
+    if not folder.is_dir():
+        hint = "" if is_file else f" (a figure's name ends in {', '.join(METADATA)})"
+        raise OutputError(f"{out}: there is no folder {folder}{hint}")
     if source.suffix.lower() == ".run" and kind in (None, "memory"):
         drawn = iter([("memory", "", figures.memory_figure(read_run(source)))])
     elif kind == "memory":

@@ -1,6 +1,6 @@
 """Capture the training steps whose traces ship with rematsim.
 
-Needs PyTorch (``pip install 'rematsim[capture]'``); no GPU, no data set: weights and batches come
+Needs PyTorch (``pip install torch``); no GPU, no data set: weights and batches come
 from a seed. ``python examples/capture_models.py --out traces/data`` makes them all; or give the
 names of some.
 """

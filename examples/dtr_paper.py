@@ -129,8 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--format", choices=["png", "svg", "pdf"], default="png")
     given = parser.parse_args(arguments)
     out: Path = given.out
+    traces = load_traces(given.logs)
     out.mkdir(parents=True, exist_ok=True)
-    tables = evaluate(load_traces(given.logs), out, given.jobs)
+    tables = evaluate(traces, out, given.jobs)
     files = write_tables(tables, out)
     files += [save_figure(drawn, out / f"{s}.{given.format}") for s, drawn in figures(tables)]
     print("Lowest budget survived, as a fraction of the unlimited peak (and the slowdown there)\n")

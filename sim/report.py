@@ -11,6 +11,7 @@ from .program import BEGIN_BACKWARD, RUN_CALL, Program
 from .result import CATEGORIES, LiveSet
 from .runner import Run
 from .state import EVICTED, PINNED, RESIDENT, REVIVED
+from .texts import format_ns
 from .traces.trace import Trace
 
 UNKNOWN = -1
@@ -137,4 +138,6 @@ def failure_message(trace: Trace, run: Run) -> str:
             f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
             f"{used:,} are held and nothing is left to evict"
         )
-    return f"over the slowdown limit {where}, {run.fact('remat_ns'):,} ns of rematerialization"
+    return (
+        f"over the slowdown limit {where}, {format_ns(run.fact('remat_ns'))} of rematerialization"
+    )

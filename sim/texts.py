@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
+
 
 def split_list(text: str) -> list[str]:
     """Split at the commas that stand outside brackets.
@@ -31,3 +33,17 @@ def shown_number(value: float) -> str:
     """
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
+
+
+def format_ns(time: int) -> str:
+    """Write nanoseconds with a unit of sensible size.
+
+    Examples
+    --------
+    >>> format_ns(1_500_000), format_ns(12)
+    ('1.50 ms', '12 ns')
+    """
+    for size, unit in _TIMES:
+        if time >= size:
+            return f"{time / size:.2f} {unit}"
+    return f"{time} ns"

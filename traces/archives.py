@@ -26,6 +26,7 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 LOG_SUFFIXES = (".log", ".jsonl", ".json", ".trace")
 OTHER_SUFFIXES = (".csv", ".et", ".onnx", ".pickle")  # what may also be read, if there is no log
+SAVED_RUN = "head.npy"  # in what RunResult.save writes, which is a zip
 # What zipfile raises on damaged or hostile files.
 _FAILURES = (
     zipfile.BadZipFile,
@@ -155,6 +156,8 @@ class Archive:
             if paths:
                 break
         else:
+            if SAVED_RUN in self._entries:
+                self._fail("a saved run, no trace: rematsim plot draws it")
             known = ", ".join((*LOG_SUFFIXES, *OTHER_SUFFIXES))
             self._fail(f"no log in the zip: none of its files ends in one of {known}")
         names = _apart(_apart([stem(path) for path in paths], map(_bare, paths)), paths)

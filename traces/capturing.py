@@ -26,9 +26,7 @@ from .trace import Trace
 try:
     from .sessions import Session
 except ImportError as error:
-    raise MissingExtraError(
-        f"capture needs PyTorch ({error}): pip install 'rematsim[capture]'"
-    ) from error
+    raise MissingExtraError(f"capture needs PyTorch ({error}): pip install torch") from error
 
 
 class Capture:

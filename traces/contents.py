@@ -36,11 +36,17 @@ class Content:
         How messages call the file.
     name : str, optional
         What a trace in it is called.
+
+    Attributes
+    ----------
+    is_stream : bool
+        Whether it can be read only once, from a pipe or a device.
     """
 
     def __init__(self, chunks: Callable[[], Chunks], where: str, name: str = "") -> None:
         self._packed = chunks
         self.where, self.name = where, name
+        self.is_stream = False
         self._begun: Chunks | None = None
         self._head: builtins.bytes | None = None
 
@@ -58,9 +64,19 @@ class Content:
         TraceError
             It cannot be read.
         """
-        if _regular_size(path, where) <= IN_MEMORY_BYTES:
+        size = _regular_size(path, where)
+        if size is None:
+            return cls.of_stream(_chunks_of(path, where), where, name)
+        if size <= IN_MEMORY_BYTES:
             return cls.of_bytes(b"".join(_chunks_of(path, where)), where, name)
         return cls(lambda: _chunks_of(path, where), where, name)
+
+    @classmethod
+    def of_stream(cls, chunks: Chunks, where: str, name: str = "") -> Content:
+        """Make it of what can be read only once: read as far as somebody looks, and kept."""
+        content = cls(_Kept(chunks), where, name)
+        content.is_stream = True
+        return content
 
     def __repr__(self) -> str:
         """Show which file it is."""
@@ -135,11 +151,30 @@ class Content:
         return unpack_stream(self._packed(), self.where)
 
 
-def _regular_size(path: str, where: str) -> int:
-    """Give the size of a file; 0 for a pipe or a device, which can be read only once."""
+class _Kept:
+    """Chunks that are there again each time they are asked for."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._rest = chunks
+        self._taken: list[builtins.bytes] = []
+
+    def __call__(self) -> Chunks:
+        place = 0
+        while True:
+            if place == len(self._taken):
+                chunk = next(self._rest, None)
+                if chunk is None:
+                    return
+                self._taken.append(chunk)
+            yield self._taken[place]
+            place += 1
+
+
+def _regular_size(path: str, where: str) -> int | None:
+    """Give the size of a file; None for a pipe or a device, which can be read only once."""
     with _refusals(where):
         status = os.stat(path)  # noqa: PTH116 (a null character must not crash)
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _chunks_of(path: str, where: str) -> Chunks:

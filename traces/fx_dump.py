@@ -22,9 +22,7 @@ from ..opcodes import TAG_RANDOM
 try:
     import torch
 except ImportError as error:
-    raise MissingExtraError(
-        f"dumping graphs needs PyTorch ({error}): pip install 'rematsim[capture]'"
-    ) from error
+    raise MissingExtraError(f"dumping graphs needs PyTorch ({error}): pip install torch") from error
 
 FORMAT, VERSION = "rematsim fx graph", 1
 # Operators that share their argument's storage although their schema does not say so.

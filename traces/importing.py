@@ -10,13 +10,15 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..errors import TraceError
+from ..errors import InputError, TraceError, UnknownNameError
 from .devices import NAMES
 from .devices import device as known_device
+from .importers.json_files import NS_IN
 from .importers.reader import Reader, Request, Summary
 from .importers.registry import find_reader, read_with
 from .loading import open_content
-from .trace import Trace
+from .trace import MAX_VALUE, Trace
+from .wording import show
 
 
 class Import(NamedTuple):
@@ -70,11 +72,19 @@ def import_trace(
     ------
     TraceError
         A file breaks a rule of its format, or they do not belong together.
+    InputError
+        No file is given, or a size that is none.
     UnknownNameError
-        No device has that name.
+        No device or unit has that name.
     """
+    if not paths:
+        raise InputError("no files given: an import needs the one that is the trace")
     if device is not None and device not in NAMES:
         known_device(device)  # says which there are
+    if time_unit is not None and time_unit not in NS_IN:
+        raise UnknownNameError(f"time unit {show(time_unit)}: unknown; known: {', '.join(NS_IN)}")
+    if not 0 <= fixed_bytes <= MAX_VALUE:
+        raise InputError(f"fixed bytes {show(fixed_bytes)}: not from 0 to 2^53")
     contents = [open_content(path) for path in paths]
     readers = [find_reader(content) for content in contents]
     main = _main(readers)

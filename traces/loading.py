@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 SEPARATOR = "::"  # between a zip and the log in it that is meant
-AnyPath = str | os.PathLike[str]
+AnyPath = str | bytes | os.PathLike[str]
 
 
 def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) -> Trace:
@@ -60,10 +60,11 @@ def load_trace(path: AnyPath, *, name: str | None = None, cache: bool = True) ->
     TraceError
         There is no such file, it is no log, or a line of it breaks a rule.
     """
-    if os.fspath(path).startswith(SYNTHETIC):
-        trace = synthetic(os.fspath(path))
+    path = os.fsdecode(path)
+    if path.startswith(SYNTHETIC):
+        trace = synthetic(path)
         return replace(trace, name=name) if name else trace
-    file = _File(os.fspath(path), cache)
+    file = _File(path, cache)
     if not file.is_zip:
         return file.trace(name)
     archive = file.archive()
@@ -90,8 +91,8 @@ def load_traces(paths: Iterable[AnyPath], *, cache: bool = True) -> list[Trace]:
         As ``load_trace``.
     """
     traces = []
-    for path in paths:
-        file = None if os.fspath(path).startswith(SYNTHETIC) else _File(os.fspath(path), cache)
+    for path in map(os.fsdecode, paths):
+        file = None if path.startswith(SYNTHETIC) else _File(path, cache)
         if file is None or not file.is_zip:
             traces.append(file.trace() if file else load_trace(path))
             continue
@@ -114,7 +115,7 @@ def open_content(path: AnyPath) -> Content:
     TraceError
         It cannot be read, or is a zip of several files.
     """
-    file = _File(os.fspath(path), cache=False)
+    file = _File(os.fsdecode(path), cache=False)
     if not file.is_zip:
         return file.content
     archive = file.archive()
@@ -141,12 +142,12 @@ class _File:
             given = str(bundled_path(given))
             where = place(os.path.basename(given))  # noqa: PTH119 (a text, as where is)
         is_input = given == STANDARD_INPUT
-        self._cached = cache and not is_input
         self.content = _read_input() if is_input else Content.of_file(given, where)
         self.content.name = "stdin" if is_input else stem(given)
         self.source = self.content.where
         head = self.content.packed_head()
-        self._cached = self._cached and not head.startswith(TRACE_FILE)  # as quick as the cache
+        is_quick = head.startswith(TRACE_FILE)  # as the cache
+        self._cached = cache and not (self.content.is_stream or is_quick)
         self.is_zip = head.startswith(ZIP)
         if self.wanted and not self.is_zip:
             raise TraceError(f"no zip, so there is no {show(self.wanted)} in it", self.source)
@@ -204,4 +205,4 @@ def _read_trace(content: Content, name: str, source: str) -> Trace:
 def _read_input() -> Content:
     """Read standard input."""
     where = "<stdin>"
-    return Content.of_bytes(b"".join(chunks_of(sys.stdin.buffer, where)), where)
+    return Content.of_stream(chunks_of(sys.stdin.buffer, where), where)

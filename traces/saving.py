@@ -14,7 +14,7 @@ from .unpacking import PACKED_SUFFIXES
 from .wording import place
 
 TRACE_SUFFIX = ".trace"
-LOG_SUFFIXES = (".log", ".jsonl", ".json")
+LOG_SUFFIX = ".log"
 STANDARD_OUTPUT = "-"
 
 
@@ -37,7 +37,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     OutputError
         The file cannot be written; there is none then, or the old one.
     """
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     if is_log(path):
         from .importers.dtr_writer import write_log
 
@@ -61,7 +61,7 @@ def is_log(path: str) -> bool:
     name = path
     for suffix in PACKED_SUFFIXES:
         name = name.removesuffix(suffix)
-    if path == STANDARD_OUTPUT or name.endswith(LOG_SUFFIXES):
+    if path == STANDARD_OUTPUT or name.endswith(LOG_SUFFIX):
         return True
     rule = "the name ends in .trace (keeps everything), or .log, .log.gz, .log.zst (DTR log)"
     raise UnknownNameError(f"{place(path)}: {rule}")

@@ -67,6 +67,15 @@ def _pieces(value: object) -> Iterator[str]:
         yield show(value)
 
 
+def printable(text: str) -> str:
+    r"""Escape what is not printable: a terminal obeys control characters.
+
+    >>> print(printable("a\x1b[31mb"))
+    a\x1b[31mb
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def place(path: str, line: int = 0) -> str:
     """Say where, for the start of a message: ``file:line``, or the file alone."""
     shown = path if len(path) <= MAX_PATH else f"{path[:MAX_PATH]}..."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..traces.devices import NAMES
 from . import options
 from .output import check_writable, format_bytes, format_count, format_ns
 
@@ -51,7 +52,11 @@ SUFFIX = ".trace"
     type=click.Choice(["cpu", "cuda"]),
     help="With --fake: whose operators are run [cpu].",
 )
-@click.option("--device", help="With --fake: the device whose times are estimated [h100].")
+@click.option(
+    "--device",
+    metavar="NAME",
+    help=f"With --fake: whose times are estimated: {', '.join(NAMES)} [h100].",
+)
 @click.option("--name", help="The trace's name [the script's].")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
@@ -60,7 +65,7 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
 
     A step ends where the script's optimizer steps, or where it calls
     rematsim.traces.mark_step(). When enough is recorded, the script is ended. Needs PyTorch
-    (pip install 'rematsim[capture]').
+    (pip install torch).
     """
     from ..traces.saving import is_log
 
@@ -69,6 +74,7 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     path = out or f"{stem}{SUFFIX}"
     is_log(path)  # refuses a name that is none, before anything runs
     check_writable(path)
+    _hint_at_order(arguments)
     from ..traces.scripting import Wanted, capture_script
 
     captured = capture_script(script, arguments, Wanted(**wanted), name=given["name"] or stem)
@@ -77,6 +83,16 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
 
 
 command.allow_interspersed_args = False  # what stands behind SCRIPT is the script's
+
+
+def _hint_at_order(arguments: tuple[str, ...]) -> None:
+    """Say so where an option that may be meant for us goes to the script."""
+    ours = {name for parameter in command.params for name in parameter.opts if name[:1] == "-"}
+    for argument in arguments:
+        if argument.partition("=")[0] in ours:
+            hint = "capture's own options go before SCRIPT"
+            click.echo(f"rematsim: note: {argument} is given to the script; {hint}", err=True)
+            return
 
 
 def _wanted(given: dict[str, Any]) -> dict[str, Any]:

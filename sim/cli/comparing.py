@@ -101,6 +101,11 @@ def _print(found: Comparison) -> None:
         click.echo(f"reserved by the allocator at most: {format_bytes(found.reserved_peak_bytes)}")
     if found.is_relative:
         click.echo("the profile counts from what was held when it began, and does not say it")
+    elif found.recorded["start_bytes"] == 0 < found.replay["start_bytes"]:
+        click.echo(
+            "the profile has nothing of what was there before it began (weights): "
+            "see the peak above the start"
+        )
 
 
 def _size(count: float) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..traces.devices import DEFAULT, NAMES
 from . import options
 from .output import check_writable, format_bytes, format_counts, print_json
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..traces.importing import Import
 
 TIME_UNITS = click.Choice(["ns", "us", "ms", "s"])
+DEVICE_HELP = f"Whose times to estimate where there are none: {', '.join(NAMES)} [{DEFAULT}]."
 WIDTH = 98
 
 
@@ -29,7 +31,7 @@ WIDTH = 98
 @click.argument("files", nargs=-1, required=True)
 @click.option("-o", "--out", required=True, metavar="FILE", help="Where to: x.trace, x.log.gz.")
 @click.option("--name", help="What the trace is to be called (default: the file's name).")
-@click.option("--device", metavar="NAME", help="Whose times to estimate where there are none.")
+@click.option("--device", metavar="NAME", help=DEVICE_HELP)
 @click.option("--time-unit", type=TIME_UNITS, help="Unit of times in a file that names none.")
 @click.option("--fixed-bytes", type=click.IntRange(0, 2**53), default=0, help="Held throughout.")
 @options.json_option

@@ -62,18 +62,33 @@ FORMATS = {
     "synthetic:chain:1000": "a chain of 1000 units, and other regular models",
 }
 
+# By the FORMAT of their readers: files of other tools, which their content tells apart.
+IMPORTED = {
+    "PyTorch execution trace": "JSON of ExecutionTraceObserver; times need the next one beside it",
+    "Kineto trace": "JSON of torch.profiler: beside an execution trace, or for compare-memory",
+    "Chakra execution trace": "protobuf (.et), converted from PyTorch's",
+    "ONNX model": "a forward pass (.onnx); a backward pass is made up",
+    "FX graph": "JSON of rematsim.traces.fx_dump: FX and AOT joint graphs",
+    "networkx node-link graph": "JSON: a size and a cost for each node",
+    "table of operators (CSV)": "an operator a row, with the ids of its tensors",
+    "table of tensors (CSV)": "beside a table of operators: how large its tensors are",
+    "CUDA memory snapshot": "pickle of torch.cuda.memory, for compare-memory alone",
+    "memory timeline": "JSON of export_memory_timeline, for compare-memory alone",
+}
+
 
 @options.command("list", "rematsim list heuristics", "rematsim list columns --json")
 @click.argument(
     "what",
-    type=click.Choice(["heuristics", "planners", "traces", "columns", "formats"]),
+    type=click.Choice(["heuristics", "planners", "traces", "columns", "formats", "devices"]),
     required=False,
 )
 @options.json_option
 def command(what: str | None, as_json: bool) -> None:
     """List what there is to choose from.
 
-    Heuristics, planners, bundled traces, columns of the tables, formats of files; or all of them.
+    Heuristics, planners, bundled traces, columns of the tables, formats of files, devices whose
+    times can be estimated; or all of them.
     """
     chosen = SECTIONS if what is None else {what: SECTIONS[what]}
     sections = {name: collect() for name, collect in chosen.items()}
@@ -120,10 +135,18 @@ def _traces() -> dict[str, str]:
     return {f"{PREFIX}{name}": path.name for name, path in bundled_traces().items()}
 
 
+def _devices() -> dict[str, str]:
+    """Give each device of the cost model, and what it is."""
+    from ..traces.devices import CPU, GPUS
+
+    return {name: gpu.title for name, gpu in GPUS.items()} | {CPU: "this machine, measured"}
+
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "heuristics": _heuristics,
     "planners": _planners,
     "traces": _traces,
     "columns": lambda: COLUMN_MEANINGS,
-    "formats": lambda: FORMATS,
+    "formats": lambda: FORMATS | IMPORTED,
+    "devices": _devices,
 }

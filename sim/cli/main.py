@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ import click
 
 from .. import __version__
 from ..errors import BudgetError, RematsimError, UnknownNameError
+from ..traces.wording import printable
 from .options import SETTINGS, debug_option
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -134,7 +136,10 @@ def _end(error: BaseException, is_debugging: bool) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, click.ClickException):
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        for line in shown.getvalue().splitlines():
+            click.echo(printable(line), err=True)
         return error.exit_code
     if isinstance(error, Terminated):
         _tell("terminated")
@@ -164,7 +169,7 @@ def _described(error: BaseException) -> str:
             f"a mistake in rematsim: {type(error).__name__}: {error} (--debug shows where; "
             "please report it)"
         )
-    return " ".join(text.splitlines())
+    return printable(" ".join(text.splitlines()))
 
 
 def _tell(message: str) -> None:
@@ -190,4 +195,4 @@ def _show_note(
     line: str | None = None,
 ) -> Any:
     """Show a warning as one line without the place in our code."""
-    _tell(f"note: {message}")
+    _tell(f"note: {printable(str(message))}")

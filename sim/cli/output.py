@@ -18,9 +18,10 @@ import click
 
 from ..errors import OutputError
 from ..files import write_atomically
+from ..texts import format_ns as format_ns
+from ..traces.wording import place
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 
 
 def format_bytes(count: int | None) -> str:
@@ -35,20 +36,6 @@ def format_bytes(count: int | None) -> str:
         return "unlimited"
     power = min(max(count.bit_length() - 1, 0) // 10, len(_BYTES) - 1)
     return f"{count} B" if power == 0 else f"{count / 2 ** (10 * power):.2f} {_BYTES[power]}"
-
-
-def format_ns(time: int) -> str:
-    """Write nanoseconds with a unit of sensible size.
-
-    Examples
-    --------
-    >>> format_ns(1_500_000), format_ns(12)
-    ('1.50 ms', '12 ns')
-    """
-    for size, unit in _TIMES:
-        if time >= size:
-            return f"{time / size:.2f} {unit}"
-    return f"{time} ns"
 
 
 def format_count(count: int) -> str:
@@ -150,10 +137,10 @@ def check_writable(path: str | Path | None) -> None:
     if path is None:
         return
     path = Path(path)
-    folder = path.resolve().parent
+    folder, shown = path.resolve().parent, place(str(path))
     if path.is_dir():
-        raise OutputError(f"{path}: is a folder; give the name of a file in it")
+        raise OutputError(f"{shown}: is a folder; give the name of a file in it")
     if not folder.is_dir():
-        raise OutputError(f"{path}: there is no folder {folder}")
+        raise OutputError(f"{shown}: there is no folder {place(str(folder))}")
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise OutputError(f"{path}: cannot be written (no permission)")
+        raise OutputError(f"{shown}: cannot be written (no permission)")

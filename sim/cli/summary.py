@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
+import click
+
 from .output import format_bytes, print_table
 
 if TYPE_CHECKING:
     from ..store import Row
+    from ..traces.trace import Trace
 
 # Options that get a column where they differ.
 OPTIONS = ("deallocation", "mutation", "slowdown_limit")
@@ -46,6 +49,35 @@ def print_summary(rows: Sequence[Row]) -> None:
         ],
         n_text=2 + len(varying),
     )
+
+
+def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:
+    """Name the lowest budget worth trying of each trace that was tried below it, and failed.
+
+    Notes
+    -----
+    The bound holds where constants stay in memory and updates are copies: rows of other runs say
+    nothing of it.
+    """
+    from ..lowering import compile_trace
+    from ..requirements import requirements
+
+    floors = []
+    for trace in traces:
+        failed = [
+            row for row in rows if row["trace_digest"] == trace.digest and _is_bounded_failure(row)
+        ]
+        lowest = requirements(compile_trace(trace)).lowest_budget_bytes if failed else 0
+        if any(row["budget_bytes"] < lowest for row in failed):  # type: ignore[operator]
+            share = lowest / failed[0]["unlimited_peak_bytes"]  # type: ignore[operator]
+            floors.append(f"{trace.name} {share:.3f}x")
+    if floors:
+        click.echo(f"lowest budget worth trying: {', '.join(floors)} (rematsim info says why)")
+
+
+def _is_bounded_failure(row: Row) -> bool:
+    is_bounded = row["deallocation"] != "banish" and row["mutation"] == "copy"
+    return is_bounded and row["status"] != "ok" and row["budget_bytes"] is not None
 
 
 def _shared_names(rows: Sequence[Row]) -> set[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from rematsim.analysis.plotting import drawable_kinds, plot
-from rematsim.errors import InputError, UnknownNameError
+from rematsim.errors import InputError, OutputError, UnknownNameError
 
 
 @pytest.fixture
@@ -30,6 +30,12 @@ def test_a_file_gets_the_main_figure_a_folder_all(source, tmp_path):
     assert names(plot(source, out=tmp_path / "x.svg")) == ["x.svg"]
     assert names(plot(source, out=folder)) == ["runs-overhead.png", "runs-lowest.png"]
     assert names(plot(source, "lowest", tmp_path / "y.pdf", trace=["resnet9"])) == ["y.pdf"]
+
+
+@pytest.mark.parametrize("out", ["absent", "absent/x.png"])
+def test_a_folder_that_is_not_there_is_named_before_anything_is_drawn(out, tmp_path):
+    with pytest.raises(OutputError, match="absent: there is no folder|there is no folder .*absent"):
+        plot(tmp_path / "no_such_table.csv", out=tmp_path / out)
 
 
 def test_kinds_are_found_by_what_the_table_holds(table, rows):

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_model_is_captured_and_written(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="capture needs torch: pip install rematsim[capture]")
+    pytest.importorskip("torch", reason="capture needs torch: pip install torch")
     script = str(ROOT / "examples" / "capture_models.py")
     command = [sys.executable, script, "mlp", "--repeat", "2", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -26,7 +26,7 @@ def test_a_model_is_captured_and_written(tmp_path: Path) -> None:
 
 def test_what_capture_costs_is_measured_and_written(tmp_path: Path) -> None:
     """The benchmark itself checks that a captured step computes the same bits."""
-    pytest.importorskip("torch", reason="capture needs torch: pip install rematsim[capture]")
+    pytest.importorskip("torch", reason="capture needs torch: pip install torch")
     script, out = str(ROOT / "benchmarks" / "capture.py"), tmp_path / "cost.json"
     command = [sys.executable, script, "mlp", "--repeats", "1", "--json", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

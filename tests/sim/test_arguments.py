@@ -37,6 +37,13 @@ def test_options_of_a_wrong_kind_are_named(options: dict[str, Any], message: str
         rematsim.simulate(chain(3), **options)
 
 
+def test_times_in_messages_are_of_a_size_that_people_read() -> None:
+    """The 50th call of the chain is the first that needs something again, for two seconds."""
+    trace = chain(40, time_ns=2 * 10**9)
+    result = rematsim.simulate(trace, "h_LRU", "0.3x", slowdown_limit=1)
+    assert result.message.endswith("at b (call 50, bwd), 2.00 s of rematerialization")
+
+
 @pytest.mark.parametrize("traces", [None, 5, [b"x"], [None]])
 def test_what_is_no_trace_is_named(traces: Any) -> None:
     with pytest.raises(InputError, match="a Trace or the path of one"):

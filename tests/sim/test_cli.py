@@ -13,6 +13,7 @@ import pytest
 from rematsim.cli.listing import COLUMN_MEANINGS
 from rematsim.cli.main import COMMANDS, main
 from rematsim.result import COLUMNS
+from rematsim.traces.devices import NAMES
 
 
 def chain_log(units: int) -> str:
@@ -94,6 +95,51 @@ def test_help_of_each_command_ends_with_an_example(
     assert main([command, "--help"]) == 0
     shown, _ = capsys.readouterr()
     assert f"  rematsim {command} " in shown.split("Example")[-1]
+
+
+def test_no_control_character_of_a_name_reaches_the_terminal(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal obeys them; they are shown escaped, whichever command and option they are in."""
+    evil = "no\x1b[31m\nx"
+    for arguments in (
+        ["replay", evil],
+        ["replay", log, "--heuristic", evil],
+        ["replay", log, "--budget", evil],
+        ["replay", log, f"--{evil}"],
+        ["replay", log, "--save-run", f"{tmp_path}/{evil}/x.run"],
+        ["export", log, "-o", f"{tmp_path}/{evil}/x.trace"],
+        ["export", log, "-o", f"{tmp_path}/{evil}"],
+        ["sweep", log, "--csv", f"{tmp_path}/{evil}/x.csv"],
+        ["import", log, "--device", evil, "-o", str(tmp_path / "x.trace")],
+        ["compare-memory", log, log, "--device", evil],
+        ["compare-memory", log, log, "--out", evil],
+        ["plot", evil],
+        ["plot", evil, "--kind", evil],
+        ["validate", evil],
+        [evil],
+    ):
+        assert main(arguments) != 0
+        shown = "".join(capsys.readouterr())
+        assert "\x1b" not in shown, arguments
+
+
+def test_a_sweep_names_the_lowest_budget_worth_trying_where_it_went_below(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """35 of 125 bytes: 0.280x."""
+    assert main(["sweep", log, "--heuristic", "h_LRU", "--budget", "0.2x,0.9x", "-q"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "lowest budget worth trying: chain 0.280x (rematsim info says why)"
+    assert main(["sweep", log, "--heuristic", "h_LRU", "--budget", "0.9x", "-q"]) == 0
+    assert "worth trying" not in capsys.readouterr().out
+
+
+def test_devices_are_listed_and_named_in_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["list", "devices"], ["capture", "--help"], ["import", "--help"]):
+        assert main(arguments) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert all(name in shown for name in NAMES), arguments
 
 
 def test_replay_of_a_chain_tells_what_a_pencil_tells(
@@ -210,6 +256,7 @@ def test_sweep_prints_a_table_writes_csv_and_goes_on_from_its_file(
     assert [line.split()[:2] for line in shown.splitlines()[2:]] == [
         ["chain", "h_LRU"],
         ["chain", "h_size"],
+        ["lowest", "budget"],
     ]
     assert "oom" in shown  # 0.2x = 25 bytes is below the 35 that every run needs
     with table.open(newline="") as file:

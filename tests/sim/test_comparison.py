@@ -108,6 +108,22 @@ def test_the_command_prints_a_table(
     assert lines[3].split() == ["peak", "204", "B", "204", "B", "0", "B", "+0.000%"]
 
 
+def test_a_profile_without_what_was_there_before_is_said_to_be_one(
+    profiles: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The constants, 104 bytes, are not in the events of a process that counts from 0."""
+    assert main(["compare-memory", *profiles]) == 0
+    assert "see the peak above the start" not in capsys.readouterr().out
+    events = [dict(event) for event in files.EVENTS]
+    for event in events:
+        if "Total Allocated" in event["args"]:
+            total = event["args"]["Total Allocated"] - 104
+            event["args"] = event["args"] | {"Total Allocated": total}
+    (tmp_path / "zero.json").write_bytes(files.kineto(events))
+    assert main(["compare-memory", profiles[0], str(tmp_path / "zero.json")]) == 0
+    assert "(weights): see the peak above the start" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -5,6 +5,7 @@ Every process that is killed here was started here, in a group of its own.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -143,11 +144,13 @@ def fork_and_kill(arguments: list[str], seconds: float) -> bool:
     """Run the command in a forked process group and kill all of it; say if it had ended before."""
     child = os.fork()
     if child == 0:
-        os.setsid()
+        os.setpgid(0, 0)
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
         os._exit(main(arguments))
+    with contextlib.suppress(OSError):
+        os.setpgid(child, child)  # whichever comes first: here or there
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if os.waitpid(child, os.WNOHANG) != (0, 0):

@@ -15,9 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.fixture
 def torch() -> Any:
     """Give torch, one thread and a seed; skip where it is absent."""
-    module = pytest.importorskip(
-        "torch", reason="capture needs torch: pip install rematsim[capture]"
-    )
+    module = pytest.importorskip("torch", reason="capture needs torch: pip install torch")
     module.set_num_threads(1)
     module.manual_seed(0)
     return module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import zstandard
 from rematsim.errors import TraceError
 from rematsim.traces import contents, unpacking
 from rematsim.traces.contents import HEAD_BYTES, Content
+from rematsim.traces.importers.registry import find_reader
 
 PLAIN = bytes(range(256)) * 2_000
 PACKED = {
@@ -84,6 +86,31 @@ def test_a_pipe_is_read_once_and_kept(tmp_path: Path) -> None:
     writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(PACKED["gz"]))
     writer.start()
     content = Content.of_file(str(tmp_path / "pipe"), "pipe")
+    assert content.bytes() == PLAIN
     writer.join()
     assert content.bytes() == PLAIN
-    assert content.bytes() == PLAIN
+
+
+def test_a_stream_without_end_is_refused_by_its_beginning() -> None:
+    """As /dev/zero: no more is read than is needed to see that it is no trace."""
+    taken = []
+
+    def zeros() -> Iterator[bytes]:
+        while len(taken) < 1000:
+            taken.append(1)
+            yield bytes(1 << 16)
+
+    content = Content.of_stream(zeros(), "x")
+    with pytest.raises(TraceError, match="none of the formats"):
+        find_reader(content)
+    assert len(taken) < 5
+
+
+def test_a_stream_is_there_again_each_time() -> None:
+    content = Content.of_stream(iter([b"ab", b"cd"]), "x")
+    assert content.is_stream
+    assert (content.packed_head(), content.packed_bytes(), content.bytes()) == (
+        b"ab",
+        b"abcd",
+        b"abcd",
+    )

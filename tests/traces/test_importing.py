@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rematsim
 from dtr_logs import START, constant, log, valid_lines
+from rematsim.cli.listing import IMPORTED
 from rematsim.cli.main import main
-from rematsim.errors import TraceError
+from rematsim.errors import InputError, TraceError, UnknownNameError
 from rematsim.lowering import compile_trace
 from rematsim.opcodes import CALL, COPY_FROM, RELEASE
 from rematsim.requirements import requirements
@@ -19,7 +23,7 @@ from rematsim.traces.importers.dtr_export import exportable
 from rematsim.traces.importers.dtr_writer import refuse_inexpressible
 from rematsim.traces.importers.registry import READERS, find_reader, load_reader
 from rematsim.traces.importing import import_trace
-from rematsim.traces.loading import load_trace
+from rematsim.traces.loading import load_trace, load_traces
 from rematsim.traces.random_dag import random_dag
 from rematsim.traces.saving import save_trace
 from rematsim.traces.synthetic import synthetic
@@ -42,8 +46,74 @@ def test_a_reader_has_what_is_asked_of_it(module: str) -> None:
         assert reader.recognizes(head) is False
 
 
-def test_what_no_reader_recognizes_is_taken_for_a_log() -> None:
-    assert find_reader(Content.of_bytes(b"nothing", "x")).FORMAT == "DTR log"
+@pytest.mark.parametrize("data", [b"", b"{", b" [1]", b'warm-up\n{"INSTRUCTION":"CONSTANT"}'])
+def test_what_looks_like_a_log_or_json_and_no_reader_recognizes_is_taken_for_a_log(
+    data: bytes,
+) -> None:
+    assert find_reader(Content.of_bytes(data, "x")).FORMAT == "DTR log"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            b"import torch\n",
+            "x: none of the formats that rematsim reads: see rematsim list formats",
+        ),
+        (b"\x89PNG\r\n", "x: none of the formats that rematsim reads: see rematsim list formats"),
+        (b"SQLite format 3\0", "x: a table of runs (SQLite), no trace: rematsim plot draws it"),
+    ],
+)
+def test_what_is_of_no_known_format_is_not_called_broken_json(data: bytes, message: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        find_reader(Content.of_bytes(data, "x"))
+    assert str(caught.value) == message
+
+
+def test_a_saved_run_is_no_trace_and_called_so(tmp_path: Path) -> None:
+    rematsim.simulate(synthetic("chain:3"), event_log=True).save(tmp_path / "x.run")
+    with pytest.raises(TraceError, match=r"x.run: a saved run, no trace: rematsim plot draws it"):
+        rematsim.load_trace(tmp_path / "x.run")
+
+
+def test_every_format_that_is_read_is_listed() -> None:
+    own = {"rematsim trace file", "DTR log"}
+    assert set(IMPORTED) == {load_reader(name).FORMAT for name in READERS} - own
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"paths": []}, "no files given"),
+        ({"time_unit": "xx"}, "time unit 'xx': unknown; known: ns, us, ms, s"),
+        ({"device": "abacus"}, "device 'abacus': unknown; known: a100"),
+        ({"fixed_bytes": -1}, "fixed bytes -1: not from 0 to 2\\^53"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        import_trace(**{"paths": ["x.json"]} | options)
+
+
+def test_paths_may_be_bytes(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "a.log")
+    save_trace(synthetic("chain:3"), path)
+    assert rematsim.load_trace(path) == load_traces([path])[0] == import_trace([path]).trace
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl", "x.json.gz", "x.txt"])
+def test_a_log_is_written_under_the_name_of_a_log_only(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="the name ends in .trace"):
+        save_trace(synthetic("chain:3"), tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_what_no_log_can_say_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    builder = TraceBuilder("t", rebinding="storage")
+    builder.constant("x", 8)
+    builder.call("add_", ["x"], [], 5, mutates=[0])
+    with pytest.raises(TraceError, match="cannot be written as a DTR log: .*; a .trace keeps it"):
+        save_trace(builder.build(), tmp_path / "x.log")
 
 
 def test_companions_are_refused_where_they_say_nothing(tmp_path: Path) -> None:

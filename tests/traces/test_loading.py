@@ -235,7 +235,10 @@ BROKEN = {
         "DIR/damaged.zst: zstd: the file is damaged (",
     ),
     "empty.gz": (gzip.compress(b""), "DIR/empty.gz: no instructions: the trace is empty"),
-    "plain.gz": (b"hello", "DIR/plain.gz:1: not JSON ("),
+    "plain.gz": (
+        b"hello",
+        "DIR/plain.gz: none of the formats that rematsim reads: see rematsim list formats",
+    ),
     "a.tar": (tarred(PLAIN), "DIR/a.tar: a tar archive: unpack it first"),
     "a.tar.gz": (gzip.compress(tarred(PLAIN)), "DIR/a.tar.gz: a tar archive: unpack it first"),
     "a.bz2": (bz2.compress(PLAIN), "DIR/a.bz2: packed as bzip2: unpack it first"),

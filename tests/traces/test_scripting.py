@@ -172,6 +172,14 @@ def test_what_cannot_be_captured_is_one_line(
     assert not list(Path().glob("*.trace"))
 
 
+def test_an_option_of_ours_that_goes_to_the_script_is_noted(run: Any, capsys: Any) -> None:
+    hint = "rematsim: note: --skip is given to the script; capture's own options go before SCRIPT"
+    assert run(TRAIN, "--repeat", "1", arguments=("20", "--skip", "1")) == 0
+    assert hint in capsys.readouterr().err.splitlines()
+    assert run(TRAIN, "--repeat", "1", arguments=("20", "--epochs", "1")) == 0
+    assert "note: --epochs" not in capsys.readouterr().err
+
+
 def test_a_script_that_is_not_there_is_an_error(run: Any, capsys: Any) -> None:
     from rematsim.cli.main import main
 

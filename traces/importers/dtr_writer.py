@@ -24,6 +24,8 @@ from ...opcodes import CALL, CONSTANT, COPY, COPY_FROM, PHASES, RELEASE
 from ..trace import Trace
 from ..wording import place, show
 
+HINT = "a .trace keeps it, and rematsim export makes a log of that"
+
 STANDARD_OUTPUT = "-"
 LINES_PER_WRITE = 4096
 
@@ -62,15 +64,18 @@ def refuse_inexpressible(trace: Trace) -> None:
     if len(both):
         _refuse(trace, int(both[0]), "it has results and mutates operands")
     if trace.rebinding != "listed":
-        rule = "in a DTR log a mutation changes what the listed names mean, not all names"
-        raise TraceError(f"{rule} of the storage", where=place(trace.source or trace.name))
+        rule = "a mutation there changes what the listed names mean, not all names of the storage"
+        where = place(trace.source or trace.name)
+        raise TraceError(f"cannot be written as a DTR log: {rule}; {HINT}", where)
 
 
 def _refuse(trace: Trace, call: int, why: str) -> None:
     """Name the call that cannot be written."""
     operator = show(trace.operators[trace.call_operator[call]])
     where = place(trace.source or trace.name, int(trace.call_line[call]))
-    raise TraceError(f"call {call} ({operator}) cannot be written as a DTR log: {why}", where)
+    raise TraceError(
+        f"call {call} ({operator}) cannot be written as a DTR log: {why}; {HINT}", where
+    )
 
 
 def encoded(trace: Trace) -> Iterator[bytes]:

@@ -90,9 +90,7 @@ def load(data: bytes, where: str) -> Graph:
         raise TraceError(f"a model of more than {MAX_MODEL_BYTES:,} bytes: {hint}", where)
     answer = Answer(is_missing=True) if find_spec("onnx") is None else _ask(data, where)
     if answer.is_missing:
-        raise MissingExtraError(
-            f'{where}: an ONNX model; reading it needs onnx: pip install "rematsim[onnx]"'
-        )
+        raise MissingExtraError(f"{where}: an ONNX model; reading it needs onnx: pip install onnx")
     if answer.graph is None:
         raise TraceError(answer.fault, where)
     return answer.graph

@@ -9,12 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
+from ...errors import TraceError
 from ...garbage import collection_paused
 from ..provenance import Provenance
+from .dtr_reader import MARK
 from .reader import Content, Imported, Reader, Request
 
 # Modules, in the order in which they are asked. What none of them recognizes is taken for a DTR
-# log, whose reader says at which line it is none.
+# log, whose reader says at which line it is none, if it looks like JSON or like a log further on.
 READERS = (
     "trace_file",
     "dtr_reader",
@@ -30,6 +32,7 @@ READERS = (
     "memory_timeline",
 )
 FALLBACK = "dtr_reader"
+SQLITE = b"SQLite format 3\0"
 
 
 def load_reader(module: str) -> Reader:
@@ -43,14 +46,23 @@ def find_reader(content: Content) -> Reader:
     Raises
     ------
     TraceError
-        The file cannot be unpacked.
+        The file cannot be unpacked, or is of no known format.
     """
     head = content.head
     for module in READERS:
         reader = load_reader(module)
         if reader.recognizes(head):
             return reader
+    if not (head.lstrip()[:1] in (b"", b"{", b"[") or MARK in head):
+        raise TraceError(_unknown(head), content.where)
     return load_reader(FALLBACK)
+
+
+def _unknown(head: bytes) -> str:
+    """Say of a file that is of no known format what it may be."""
+    if head.startswith(SQLITE):
+        return "a table of runs (SQLite), no trace: rematsim plot draws it"
+    return "none of the formats that rematsim reads: see rematsim list formats"
 
 
 def read_with(reader: Reader, request: Request) -> Imported:
