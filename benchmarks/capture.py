@@ -2,8 +2,9 @@
 
 Run it on a quiet machine: ``python benchmarks/capture.py [MODEL ...]``. Needs PyTorch. Plain steps,
 steps under a mode that does nothing and captured steps take turns; of each the minimum of the
-process's own time counts, so that other programs disturb little. ``fake`` is a 7B Llama under fake
-tensors. Nothing is judged here but that the three give the same loss, bit for bit.
+process's own time counts, so that other programs disturb little. Batches are small: what an
+operator computes costs the same three times, and would drown what is measured. ``fake`` is a 7B
+Llama under fake tensors. Nothing is judged here but that the three give the same loss, bit for bit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rematsim.traces.recorder import Recorder
 from torch.utils._python_dispatch import TorchDispatchMode
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+BATCH = 2
 DEFAULT = ("resnet32", "gpt", "treelstm", "lstm", "fake")
 
 
@@ -54,7 +56,7 @@ def measure(name: str, repeats: int) -> dict[str, Any]:
     from training_models import MODELS
 
     torch.manual_seed(0)
-    model, optimizer, step = MODELS[name]()
+    model, optimizer, step = MODELS[name](batch=BATCH)
     for group in optimizer.param_groups:  # no learning: every step computes the same
         group["lr"] = 0.0
     step()

@@ -73,8 +73,8 @@ class Residual(nn.Module):
         return self.relu(self.norm2(self.conv2(y)) + self.short(x))
 
 
-def resnet32() -> Training:
-    """Make the 32-layer residual network for 32x32 images, batch 32, SGD with momentum."""
+def resnet32(batch: int = 32) -> Training:
+    """Make the 32-layer residual network for 32x32 images, SGD with momentum."""
     widths = [16] * 6 + [32] * 5 + [64] * 5
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1, bias=False),
@@ -85,7 +85,7 @@ def resnet32() -> Training:
         nn.Flatten(),
         nn.Linear(64, 10),
     )
-    x, y = torch.randn(32, 3, 32, 32), torch.randint(10, (32,))
+    x, y = torch.randn(batch, 3, 32, 32), torch.randint(10, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return training(model, optimizer, lambda _: cross_entropy(model(x), y), steps=1)
 
@@ -195,10 +195,10 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def gpt() -> Training:
-    """Make a GPT of six blocks, width 128, 4 heads, 128 tokens, batch 16, dropout, AdamW."""
+def gpt(batch: int = 16) -> Training:
+    """Make a GPT of six blocks, width 128, 4 heads, 128 tokens, dropout, AdamW."""
     model = GPT(vocabulary=256, width=128, heads=4, length=128, depth=6)
-    tokens, targets = torch.randint(256, (16, 128)), torch.randint(256, (16 * 128,))
+    tokens, targets = torch.randint(256, (batch, 128)), torch.randint(256, (batch * 128,))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     return training(
         model,
@@ -247,11 +247,11 @@ class TreeLSTM(nn.Module):
         return self.classify(self.encode(tree, words)[0])
 
 
-def treelstm() -> Training:
-    """Make a TreeLSTM of width 64 over a random tree of 24 words, batch 512, SGD."""
+def treelstm(batch: int = 512) -> Training:
+    """Make a TreeLSTM of width 64 over a random tree of 24 words, SGD."""
     model = TreeLSTM(vocabulary=50, width=64)
     tree = random_tree(list(range(24)), random.Random(0))
-    words, y = torch.randint(50, (24, 512)), torch.randint(5, (512,))
+    words, y = torch.randint(50, (24, batch)), torch.randint(5, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return training(model, optimizer, lambda _: cross_entropy(model(tree, words), y), steps=1)
 
@@ -304,10 +304,10 @@ class LSTM(nn.Module):
         return self.classify(state[0])
 
 
-def lstm() -> Training:
-    """Make an LSTM of width 64 over 48 words, batch 128, SGD, gradients clipped."""
+def lstm(batch: int = 128) -> Training:
+    """Make an LSTM of width 64 over 48 words, SGD, gradients clipped."""
     model = LSTM(vocabulary=100, width=64)
-    words, y = torch.randint(100, (48, 128)), torch.randint(5, (128,))
+    words, y = torch.randint(100, (48, batch)), torch.randint(5, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return training(model, optimizer, lambda _: cross_entropy(model(words), y), steps=1, clip=1.0)
 
