@@ -21,7 +21,7 @@ from .capturing import Capture
 from .clocks import NoClock
 from .devices import device
 from .estimating import with_estimated_times
-from .guarding import fake_tensors, is_lack_of_cuda, no_cuda
+from .guarding import fake_tensors, said_of_fakes
 from .marks import listeners
 from .naming import models_of
 from .sessions import Session, after_steps
@@ -94,7 +94,7 @@ def capture_script(
     with ExitStack() as stack:
         fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
         stack.enter_context(watch.hooks())
-        _run(script, arguments)
+        _run(script, arguments, fakes is not None)
     recorded, repeat = watch.recorded()
     notes = []
     if repeat < wanted.repeat:
@@ -104,7 +104,7 @@ def capture_script(
         if fakes.values_made_up:
             notes.append(
                 f"the script asked {fakes.values_made_up} times for a value that fake tensors do "
-                "not have, and was given 1 (false for a truth)"
+                "not have, and was given 1 (for a truth: what follows from 1, or false)"
             )
     kind = f"fake capture, target {wanted.target}," if wanted.target else "capture"
     log = Capture(name, recorded, f"{kind} of {script}")
@@ -212,7 +212,7 @@ class _Watch:
             self._session.open()
 
 
-def _run(script: str, arguments: Sequence[str]) -> None:
+def _run(script: str, arguments: Sequence[str], is_fake: bool) -> None:
     """Run a script as the main program, until it ends or enough is recorded."""
     before = sys.argv, list(sys.path)
     sys.argv = [script, *arguments]
@@ -227,9 +227,8 @@ def _run(script: str, arguments: Sequence[str]) -> None:
     except RematsimError as error:
         raise type(error)(f"{_place(script, error)}: {error}") from error
     except Exception as error:
-        what = f"the script failed: {type(error).__name__}: {error}"
-        if is_lack_of_cuda(error):
-            what = no_cuda("cuda")
+        what = said_of_fakes(error) if is_fake else None
+        what = what or f"the script failed: {type(error).__name__}: {error}"
         raise TraceError(what, _place(script, error)) from error
     finally:
         sys.argv, sys.path[:] = before
