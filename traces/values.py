@@ -76,7 +76,7 @@ def follow(func: Any, traits: Traits, args: Any, kwargs: Any, output: Any) -> No
     """Note what is known of an operator's results, after it has run on fake tensors."""
     if traits.written or traits.tags & TAG_RANDOM:
         return
-    first = args[0] if args else None
+    first: Any = args[0] if args else None
     if (  # nearly all
         type(first) is FakeTensor
         and first.constant is None
