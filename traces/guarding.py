@@ -6,6 +6,9 @@ uses tensors that have a shape and no memory.
 
 from __future__ import annotations
 
+import logging
+import math
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,11 +23,15 @@ from torch._subclasses.fake_tensor import (
     in_kernel_invocation_manager,
 )
 from torch.utils import _foreach_utils
+from torch.utils._mode_utils import no_dispatch
 
-from ..errors import InputError, TraceError
+from ..errors import InputError, RematsimError, TraceError
+from .fake_modules import modules_of_fakes
+from .kernels import NEED_LENGTHS, amended, answered
 from .refusing import has_cuda_build
 from .schemas import traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
+from .values import LARGEST, follow, value_of
 
 _DEVICE = torch.ops.prim.device.default
 # Operators of one result whose shapes PyTorch's own kernels work out at once; they are most of a
@@ -41,24 +48,35 @@ _DIRECT = {
     "mul",
     "add",
 }
+# What torch says where real memory is missing; said for real tensors, it has other reasons.
+_OF_FAKES = re.compile(
+    r"fake ?tensor|meta tensor|device \W*meta|data is not allocated|tensor subclass|_share_fd_",
+    re.IGNORECASE,
+)
+_MADE = "lift_fresh"  # the last that torch.tensor(...) does: a view of what it has made
+_COMPARES = {"allclose", "equal"}  # true, if every value is 1
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
 
 class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent for types
     """Fake tensors that answer what asks for a value, and refuse what cannot be.
 
-    A value that a program asks for (``loss.item()``) is taken to be 1, a truth to be false;
-    whether gradients are infinite (mixed precision) to be 0, so that the optimizer steps.
+    A value that a program asks for (``loss.item()``) is the real one, where it is known
+    (``values.py``), and else taken to be 1, a truth what follows from that, or false; whether
+    gradients are infinite (mixed precision) is taken to be 0, so that the optimizer steps.
 
     Attributes
     ----------
     values_made_up : int
         How often a program was given such a value.
+    has_real_memory : bool
+        Whether small tensors that are made empty are real for the moment.
     """
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.values_made_up = 0
+        self.has_real_memory = False
         self._infinities: set[int] = set()
 
     @classmethod
@@ -88,42 +106,67 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
                 output = func(*args)
             return FakeTensor(self, output, args[0].fake_device)
         if "sparse" in traits.name:
-            raise TraceError(_needs_values(traits.name))
+            raise TraceError(_needs_values(traits.name, "use dense gradients (sparse=False), or "))
         if traits.name == _CHECK:
             self._infinities.add(args[1].untyped_storage()._cdata)
+        if self._is_real(func, traits.name, args):
+            return func(*args, **kwargs)
+        output = answered(self, traits.name, func, args)
+        if output is not None:
+            return output
         try:
-            return self.dispatch(func, types, args, kwargs)
+            output = self.dispatch(func, types, args, kwargs)
         except DataDependentOutputException:
+            if traits.name in _COMPARES:
+                self.values_made_up += 1
+                return True
             if traits.name != "_local_scalar_dense":
                 raise TraceError(_needs_values(traits.name)) from None
             return self._value(args[0])
         except DynamicOutputShapeException:
-            raise TraceError(_needs_values(traits.name)) from None
+            hint = "make lengths of constants, or " if traits.name in NEED_LENGTHS else ""
+            raise TraceError(_needs_values(traits.name, hint)) from None
+        output = amended(self, traits.name, args, output)
+        follow(func, traits, args, kwargs, output)
+        return output
 
     def _is_direct(self, args: Any, kwargs: Any) -> bool:
         """Say whether an operator's arguments need none of the care that fake tensors take."""
         device = getattr(args[0], "fake_device", None)
         return not kwargs and all(
-            value.fake_mode is self and value.constant is None and value.fake_device == device
+            value.fake_mode is self
+            and value.constant is None
+            and value.fake_device == device
+            and "known" not in value.__dict__
             if type(value) is FakeTensor
             else not isinstance(value, torch.Tensor)
             for value in args
         )
 
+    def _is_real(self, func: Any, name: str, args: Any) -> bool:
+        """Say whether a result is a real tensor: a view of one, or memory that C++ writes to."""
+        if name == "empty":
+            return self.has_real_memory and math.prod(args[0]) <= LARGEST
+        return bool(args) and type(args[0]) is torch.Tensor and func.is_view and name != _MADE
+
     def _value(self, tensor: Any) -> Any:
-        """Make up the value of a tensor of one element."""
+        """Give the value of a tensor of one element, or make one up."""
+        known = value_of(tensor)
+        if isinstance(known, torch.Tensor):
+            with no_dispatch():
+                return known.item()
         self.values_made_up += 1
         if tensor.untyped_storage()._cdata in self._infinities:
             return 0.0
         if tensor.dtype is torch.bool:
-            return False
+            return bool(known)
         return 1.0 if tensor.dtype.is_floating_point else 1
 
 
-def _needs_values(operator: str) -> str:
+def _needs_values(operator: str, hint: str = "") -> str:
     return (
         f"{operator}: its result depends on values, which fake tensors do not have; "
-        "capture with real ones (without --fake)"
+        f"{hint}capture with real ones (without --fake)"
     )
 
 
@@ -136,6 +179,20 @@ def _refuse_cuda(device: Any) -> None:
 def is_lack_of_cuda(error: Exception) -> bool:
     """Say whether an exception is torch's own refusal of CUDA, on a build without it."""
     return "not linked with support for cuda" in str(error)
+
+
+def said_of_fakes(error: Exception) -> str | None:
+    """Say in a line what torch could not do with fake tensors, if that is what went wrong."""
+    if is_lack_of_cuda(error):
+        return no_cuda("cuda")
+    message = (str(error) or type(error).__name__).splitlines()[0]
+    is_torchs = type(error).__module__.startswith("torch._subclasses")
+    if not is_torchs and not _OF_FAKES.search(message):
+        return None
+    return (
+        f"torch cannot do this with fake tensors: {type(error).__name__}: {message}; "
+        "capture with real ones (without --fake)"
+    )
 
 
 def no_cuda(device: str) -> str:
@@ -156,6 +213,18 @@ def _lists_of_fakes() -> Iterator[None]:
         yield
     finally:
         kinds.remove(FakeTensor)
+
+
+@contextmanager
+def _without_torchs_report() -> Iterator[None]:
+    """Keep torch from logging a traceback of its own for each error that it raises."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 @contextmanager
@@ -183,13 +252,19 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         stack.enter_context(_lists_of_fakes())
+        stack.enter_context(modules_of_fakes(fakes))
         stack.enter_context(fakes)
         if target == "cuda":
             stack.enter_context(CudaOperators())
             stack.enter_context(lists_in_optimizers())
+        stack.enter_context(_without_torchs_report())
         try:
             yield fakes
-        except RuntimeError as error:
-            if not is_lack_of_cuda(error):
+        except RematsimError:
+            raise
+        except Exception as error:
+            message = said_of_fakes(error)
+            if message is None:
                 raise
-            raise InputError(no_cuda("cuda")) from None
+            kind = InputError if is_lack_of_cuda(error) else TraceError
+            raise kind(message) from None

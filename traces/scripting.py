@@ -22,7 +22,7 @@ from .capturing import Capture
 from .clocks import NoClock
 from .devices import device
 from .estimating import with_estimated_times
-from .guarding import fake_tensors, is_lack_of_cuda, no_cuda
+from .guarding import fake_tensors, said_of_fakes
 from .marks import listeners
 from .naming import models_of
 from .recording import Recording
@@ -94,7 +94,7 @@ def capture_script(script: str, arguments: Sequence[str], wanted: Wanted, *, nam
         if fakes.values_made_up:
             note = (
                 f"the script asked {fakes.values_made_up} times for a value that fake tensors do "
-                "not have, and was given 1 (false for a truth)"
+                "not have, and was given 1 (for a truth: what follows from 1, or false)"
             )
             recorded = replace(recorded, notes=(*recorded.notes, note))
     kind = f"fake capture, target {wanted.target}," if wanted.target else "capture"
@@ -119,10 +119,13 @@ class _Watch:
     ----------
     is_done : bool
         Whether recording has ended: what the script does then changes nothing.
+    is_fake : bool
+        Whether the script runs under fake tensors.
     """
 
     def __init__(self, script: str, wanted: Wanted) -> None:
         self._script, self._wanted = script, wanted
+        self.is_fake = wanted.target is not None
         self._thread = threading.get_ident()
         self._optimizers: list[Any] = []
         self._is_said = False
@@ -243,12 +246,12 @@ def _run(script: str, arguments: Sequence[str], watch: _Watch) -> None:
         runpy.run_path(script, run_name="__main__")
     except BaseException as end:
         if not watch.is_done:
-            _explain(script, end)
+            _explain(script, end, watch.is_fake)
     finally:
         sys.argv, sys.path[:] = before
 
 
-def _explain(script: str, end: BaseException) -> None:
+def _explain(script: str, end: BaseException, is_fake: bool) -> None:
     """Raise what a user should read of how a script ended; nothing, if it ended well."""
     place = _place(script, traceback.extract_tb(end.__traceback__))
     if isinstance(end, SystemExit):
@@ -257,9 +260,8 @@ def _explain(script: str, end: BaseException) -> None:
     elif isinstance(end, RematsimError):
         raise type(end)(f"{place}: {end}") from end
     elif isinstance(end, Exception):
-        what = f"the script failed: {type(end).__name__}: {' '.join(str(end).split())}"
-        if is_lack_of_cuda(end):
-            what = no_cuda("cuda")
+        what = said_of_fakes(end) if is_fake else None
+        what = what or f"the script failed: {type(end).__name__}: {' '.join(str(end).split())}"
         raise TraceError(what, place) from end
     else:
         raise end
