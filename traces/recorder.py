@@ -51,7 +51,7 @@ def _is_hollow(tensor: Tensor) -> bool:
 
     It is asked only once a run has made such zeros.
     """
-    return tensor._is_zerotensor() or tensor.device.type == "meta"
+    return bool(tensor._is_zerotensor()) or tensor.device.type == "meta"
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
