@@ -99,7 +99,8 @@ def capture(
         Gives names to its state.
     repeat : int, optional
         How many times the block runs the same step: it becomes one, with the median of its times.
-        A step ends where the optimizer's does, or where ``mark_step`` is called.
+        A step ends where the optimizer's does, or where ``mark_step`` is called. One by default:
+        a block runs once, and is recorded as it is.
     name : str, optional
         Name of the trace.
 

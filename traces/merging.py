@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from ..errors import TraceError
 from ..opcodes import PHASES
@@ -116,19 +117,23 @@ def _between(a: Event, b: Event, first: Recording, second: Recording) -> str:
         return f"{_told(b, second)} instead of {_told(a, first)}"
     if a.operator != b.operator:
         return f"{b.operator} instead of {a.operator}"
-    for field, own, its in zip(RecordedCall._fields, a, b, strict=True):
-        if field in ("arguments", "results") and own != its:
-            return f"{_between_views(field[:-1], own, its, (first, second))} (of {a.operator})"
+    for what, own, its in (
+        ("argument", a.arguments, b.arguments),
+        ("result", a.results, b.results),
+    ):
         if own != its:
+            return f"{_between_views(what, own, its, (first, second))} (of {a.operator})"
+    for field, old, new in zip(RecordedCall._fields, a, b, strict=True):
+        if old != new:
             show = _SHOWN.get(field, str)
-            return f"{field} {show(its)} instead of {show(own)} (of {a.operator})"
+            return f"{field} {show(new)} instead of {show(old)} (of {a.operator})"
     raise AssertionError("equal events")  # pragma: no cover
 
 
-_SHOWN: dict[str, Callable[[object], str]] = {
-    "phase": lambda phase: PHASES[int(str(phase))],
-    "module": lambda module: str(module) or "none",
-    "bytes_after": lambda sizes: ", ".join(f"{n} of storage {s}" for s, n in sizes) or "none",  # type: ignore[attr-defined]
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "phase": lambda phase: PHASES[phase],
+    "module": lambda module: module or "none",
+    "bytes_after": lambda sizes: ", ".join(f"{n} of storage {s}" for s, n in sizes) or "none",
 }
 
 

@@ -51,7 +51,7 @@ def _is_hollow(tensor: Tensor) -> bool:
 
     It is asked only once a run has made such zeros.
     """
-    return tensor._is_zerotensor() or tensor.device.type == "meta"
+    return bool(tensor._is_zerotensor()) or tensor.device.type == "meta"
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -293,12 +293,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """Note an operator's results after it has run."""
         sizes = call.resized() if type(call) is OpenCall else []
         keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
-        outputs: Iterable[Tensor]
+        outputs: Iterable[Tensor] = ()
         if traits.is_plain:
             outputs = dense_tensors(output)
-        elif traits.writes_first:
-            outputs = ()
-        else:
+        elif not traits.writes_first:
             outputs = traits.fresh_results(output, keeps_contents)
         storages = self._storages
         results: list[RawView] = []
@@ -313,12 +311,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
             )
         engine, running = self._engine, self._modules.running
-        if _is_grad_enabled():
-            phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
-        elif self._step_task == engine.task:
-            phase = PHASE_OPTIMIZER
-        else:
-            phase = PHASE_BACKWARD if engine.is_running else WITHOUT_GRAD
+        phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
+        if not _is_grad_enabled():
+            if self._step_task == engine.task:
+                phase = PHASE_OPTIMIZER
+            elif not engine.is_running:
+                phase = WITHOUT_GRAD
         self._events.append(
             (
                 traits,

@@ -163,6 +163,92 @@ def test_sparse_gradients_are_recorded_by_their_parts(torch: Any) -> None:
     assert log.trace.n_calls > 0
 
 
+def test_steps_with_sparse_gradients_can_be_repeated(torch: Any) -> None:
+    """The gradient that a step finds was made by autograd in other operators than captured."""
+    embed = torch.nn.Embedding(10, 4, sparse=True)
+    optimizer = torch.optim.SparseAdam(embed.parameters())
+    rows = torch.tensor([1, 2])
+
+    def step() -> None:
+        optimizer.zero_grad()
+        embed(rows).sum().backward()
+        optimizer.step()
+
+    assert traces.capture_steps(step, embed, optimizer, repeat=2).recording.repeats == 2
+
+
+def phases_of(log: Any) -> list[tuple[int, str]]:
+    return [(call.phase, call.operator) for call in log.recording.calls]
+
+
+def test_what_is_done_to_gradients_and_weights_is_the_optimizers(torch: Any) -> None:
+    """Clipping before the step, an average of the weights after it."""
+    model = torch.nn.Linear(4, 2)
+    average = [p.detach().clone() for p in model.parameters()]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.ones(3, 4)
+    with traces.capture(model, optimizer) as log:
+        model(x).sum().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        with torch.no_grad():
+            for mean, weight in zip(average, model.parameters(), strict=True):
+                mean.lerp_(weight, 0.1)
+            model(x).exp()
+            x.neg()
+    phases = {operator: phase for phase, operator in phases_of(log)}
+    for operator in ("_foreach_norm", "_foreach_mul_", "add_", "lerp_"):
+        assert phases[operator] == PHASE_OPTIMIZER, operator
+    assert phases["exp"] == phases["neg"] == PHASE_FORWARD
+
+
+def test_an_optimizer_that_steps_in_the_backward_pass_is_the_optimizer(torch: Any) -> None:
+    model = torch.nn.Linear(4, 2)
+    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: optimizers[p].step())
+    with traces.capture(model) as log:
+        model(torch.ones(3, 4)).sum().backward()
+    updates = [phase for phase, operator in phases_of(log) if operator == "add_"]
+    assert updates == [PHASE_OPTIMIZER] * 2
+
+
+def test_a_closure_in_a_step_is_forward_and_backward(torch: Any) -> None:
+    """And its backward calls know their forward calls."""
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = model(torch.ones(3, 4)).square().mean()
+        loss.backward()
+        return loss
+
+    with traces.capture(model, optimizer) as log:
+        optimizer.step(closure)
+    phases = {operator: phase for phase, operator in phases_of(log)}
+    assert phases["addmm"] == PHASE_FORWARD
+    assert phases["mm"] == PHASE_BACKWARD
+    assert phases["dot"] == PHASE_OPTIMIZER
+    trace = log.trace
+    products = [n for n, k in enumerate(trace.call_operator) if trace.operators[k] == "mm"]
+    assert all(trace.call_forward[n] >= 0 for n in products)
+
+
+def test_zeros_without_memory_have_no_bytes(torch: Any) -> None:
+    """Forward-mode autograd makes them where a tangent is zero."""
+    x = torch.ones(100)
+
+    def shifted(x: Any) -> Any:
+        return torch.cat([x, torch.ones(50)]) @ torch.ones(150)
+
+    with traces.capture() as log:
+        torch.func.jvp(shifted, (x,), (x,))
+    zeros = [call for call in log.recording.calls if call.operator == "_efficientzerotensor"]
+    assert zeros
+    assert all(size == 0 for call in zeros for _, size in call.bytes_after)
+
+
 def test_captures_do_not_nest(torch: Any) -> None:
     with (
         traces.capture(name="outer"),
@@ -236,7 +322,31 @@ def test_a_block_of_repeats_becomes_one_step(torch: Any) -> None:
             step()
     assert [call.operator for call in log.recording.calls].count("addmm") == 1
     labels = {constant.label for constant in log.recording.constants.values()}
-    assert {"param:weight", "grad:weight", "state:weight.momentum_buffer"} <= labels
+    assert {"param:weight", "state:weight.momentum_buffer"} <= labels
+    assert "grad:weight" not in labels  # each step makes and drops its own
+    assert log.recording.repeats == 4
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_two_repeats_with_gradients_dropped_last_are_equal(torch: Any, set_to_none: bool) -> None:
+    """What stands behind the last mark is the last step's, as it is in a block of one."""
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.ones(3, 4)
+
+    def step() -> None:
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=set_to_none)
+
+    step()
+    with traces.capture(model, optimizer) as one:
+        step()
+    with traces.capture(model, optimizer, repeat=2) as two:
+        step()
+        step()
+    assert [c.operator for c in two.recording.calls] == [c.operator for c in one.recording.calls]
+    assert two.recording.constants == one.recording.constants
 
 
 def test_marks_of_the_program_count_before_those_of_an_optimizer(torch: Any) -> None:
@@ -330,6 +440,34 @@ def test_a_module_in_another_thread_is_refused(torch: Any) -> None:
         thread = threading.Thread(target=model, args=(torch.ones(3, 4),), name="worker")
         thread.start()
         thread.join()
+
+
+def test_what_another_thread_computed_is_refused(torch: Any) -> None:
+    """The product of a thread without modules; numpy's memory is an input, as ever."""
+    weight = torch.ones(4, 4, requires_grad=True)
+    results: list[Any] = []
+    with (
+        pytest.raises(TraceError, match=r"that MmBackward0 belongs to was computed out of sight"),
+        traces.capture(),
+    ):
+        thread = threading.Thread(target=lambda: results.append(weight @ weight))
+        thread.start()
+        thread.join()
+        results[0].exp()
+
+
+def test_what_was_there_before_may_have_been_computed(torch: Any) -> None:
+    """And what a function of autograd fetches from numpy is an input."""
+
+    class Doubled(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return torch.from_numpy(x.detach().numpy() * 2)
+
+    before = torch.ones(4, requires_grad=True) * 2
+    with traces.capture() as log:
+        before.exp() + Doubled.apply(before).exp()
+    assert log.ops > 2
 
 
 def test_a_compiled_model_is_refused_before_anything_runs(torch: Any) -> None:

@@ -65,6 +65,8 @@ def test_a_script_is_captured_as_it_is(run: Any, capsys: Any) -> None:
     assert "(median of 5)" in err
     labels = set(trace.names)
     assert {"param:0.weight", "grad:2.bias", "state:0.weight.exp_avg"} <= labels
+    assert "bytes (" in err  # gradients that the script drops in the step
+    assert "replay with banish, or call zero_grad() right behind" in err
     assert "held:" in " ".join(labels)  # the last step's loss and logits
     assert "Sequential.0" in trace.modules
 
@@ -116,6 +118,38 @@ def test_a_fake_capture_has_the_operators_of_a_real_one(run: Any) -> None:
     assert real.result_bytes.tolist() == fake.result_bytes.tolist()
 
 
+SLICES = TRAIN.replace("torch.randn(4, 8)", "inputs[4 * number : 4 * number + 4]").replace(
+    "optimizer =", "inputs = torch.randn(999, 8)\noptimizer ="
+)
+LOADER = TRAIN.replace(
+    "for number in range(int(sys.argv[1])):",
+    """data = torch.utils.data.TensorDataset(torch.randn(16, 8), torch.randint(2, (16,)))
+loader = torch.utils.data.DataLoader(data, 4, shuffle=True)
+for number, (inputs, labels) in enumerate(batch for _ in range(9) for batch in loader):""",
+).replace("torch.randn(4, 8)", "inputs")
+
+
+@pytest.mark.parametrize("text", [SLICES, LOADER])
+def test_batches_of_one_data_set_are_the_same_step(run: Any, capsys: Any, text: str) -> None:
+    """Each step sees another part of it; one in which an epoch begins is left out."""
+    assert run(text) == 0
+    err = capsys.readouterr().err
+    left_out = "1 of 5 repeats left out: repeat 3 differs" if text == LOADER else "median of 5"
+    assert left_out in err
+
+
+@pytest.mark.parametrize(
+    "after", ["pass", "raise ValueError('out of my way')", "sys.exit(3)", "optimizer.step()"]
+)
+def test_a_script_that_does_not_let_itself_be_ended_changes_nothing(run: Any, after: str) -> None:
+    """A bare ``except`` catches the end: whatever the script does then, the trace is there."""
+    text = TRAIN.replace("    optimizer.step()", f"    try: optimizer.step()\n    except: {after}")
+    assert run(text, arguments=("40",)) == 0
+    caught = load_trace("train.trace")
+    assert run(TRAIN, arguments=("40",)) == 0
+    assert caught.instructions.tolist() == load_trace("train.trace").instructions.tolist()
+
+
 def test_fewer_repeats_are_a_note(run: Any, capsys: Any) -> None:
     assert run(TRAIN, arguments=("4",)) == 0
     assert "note: 2 repeats instead of 5: the script ended" in capsys.readouterr().err
@@ -125,21 +159,41 @@ THREADED = """
 import threading
 import torch
 optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
-thread = threading.Thread(target=optimizer.step, name="trainer")
+def work():
+    optimizer.step()
+thread = threading.Thread(target=work, name="trainer")
 thread.start()
 thread.join()
 """
-DYNAMIC = TRAIN.replace("torch.randn(4, 8)", "torch.randn(4, 8)").replace(
-    "loss.backward()", "loss = loss * 1 if number == 4 else loss\n    loss.backward()"
+DYNAMIC = TRAIN.replace(
+    "loss.backward()", "loss = loss * 1 if number % 2 else loss\n    loss.backward()"
 )
+HIDDEN = TRAIN.replace(
+    "logits = model(", "logits = model(torch.ones(4, 8).to_mkldnn().to_dense() + "
+)
+MODULE_ELSEWHERE = TRAIN.replace(
+    "    logits = model(torch.randn(4, 8))",
+    """
+    import threading
+    found = []
+    thread = threading.Thread(target=lambda: found.append(model(torch.randn(4, 8))), name="aside")
+    thread.start(); thread.join()
+    logits = found[0]""",
+)
+ELSEWHERE = MODULE_ELSEWHERE.replace("found.append(model(", "found.append(model[0].weight.T + (")
+ELSEWHERE = ELSEWHERE.replace("randn(4, 8)", "randn(8, 16)").replace("(2, (4,))", "(2, (8,))")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # SystemExit
 @pytest.mark.parametrize(
     ("text", "options", "arguments", "message"),
     [
         (TRAIN, (), ("2",), "train.py: it ended after 2 steps: --skip 2 --steps 1 needs 3"),
         ("x = 1", (), (), "train.py: no step of an optimizer and no mark_step() was seen"),
-        (THREADED, (), (), "train.py: no step of an optimizer"),
+        (THREADED, (), (), "train.py:6: SGD stepped in thread 'trainer'"),
+        (HIDDEN, (), ("9",), "train.py:11: a tensor of layout _mkldnn"),
+        (MODULE_ELSEWHERE, (), ("9",), "train.py:14: module Sequential ran in thread 'aside'"),
+        (ELSEWHERE, (), ("9",), "train.py:17: a tensor that AddBackward0 belongs to was computed"),
         ("import sys; sys.exit(3)", (), (), "train.py: it ended with exit code 3"),
         ("\n\n1 / 0", (), (), "train.py:3: the script failed: ZeroDivisionError: division by"),
         ("def f(:", (), (), "train.py: the script failed: SyntaxError"),

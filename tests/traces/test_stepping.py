@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from rematsim.errors import TraceError
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
+from rematsim.traces.merging import merge
+from rematsim.traces.noting import notes_of
 from rematsim.traces.recording import (
     Constant,
     Death,
@@ -103,6 +105,95 @@ def test_a_step_ends_when_its_gradients_are_gone(loads_first: bool) -> None:
     assert {e.storage for e in step.events if isinstance(e, Death)} >= {
         view.storage for c in step.calls if c.phase == PHASE_BACKWARD for view in c.results
     }
+
+
+def test_offsets_are_not_compared_and_shapes_are() -> None:
+    """Each step takes another batch of one storage; the message has both values."""
+
+    def step(offset: int, length: int) -> Recording:
+        taken = View(0, Geometry(offset, (length,), (1,), "float32"))
+        return Recording(
+            {0: Constant("data", 800)}, (call("neg", [], 1, 8)._replace(arguments=(taken,)),)
+        )
+
+    assert merge([step(0, 2), step(2, 2)]).repeats == 2
+    wanted = (
+        r"repeat 2 differs from repeat 1 at call 0: argument 0 has shape \(3,\) instead of \(2,"
+    )
+    with pytest.raises(TraceError, match=wanted):
+        merge([step(0, 2), step(2, 3)])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (call("tanh", [0], 1, 16), "tanh instead of relu"),
+        (call("relu", [0], 1, 24), "bytes_after 24 of storage 1 instead of 16 of storage 1"),
+        (call("relu", [0], 1, 16)._replace(module="A"), "module A instead of none"),
+        (call("relu", [0], 1, 16)._replace(phase=3), "phase opt instead of fwd"),
+        (call("relu", [0, 0], 1, 16), "2 arguments instead of 1"),
+        (call("relu", [2], 1, 16), "argument 0 is x (8 bytes) instead of w (8 bytes)"),
+        (Death(2), "the end of x (8 bytes) instead of a call of relu"),
+    ],
+)
+def test_a_message_names_what_differs(other: Event, message: str) -> None:
+    constants = {0: Constant("w", 8), 2: Constant("x", 8)}
+    first = Recording(constants, (call("relu", [0], 1, 16), call("neg", [2], 3, 8)))
+    with pytest.raises(TraceError) as caught:
+        merge([first, Recording(constants, (other, first.events[1]))])
+    assert f"at call 0: {message}" in str(caught.value)
+    with pytest.raises(TraceError, match="only repeat 1 goes on, with a call of neg"):
+        merge([first, Recording(constants, first.events[:1])])
+
+
+def test_a_minority_of_repeats_is_left_out_with_a_note() -> None:
+    """An epoch ends in one of four; kinds of steps that take turns are refused."""
+    usual, other = (Recording({}, (call(name, [], 0, 8),)) for name in ("relu", "randperm"))
+    merged = merge([usual, other, usual, usual])
+    assert merged.repeats == 3
+    assert merged.notes == (
+        "1 of 4 repeats left out: repeat 2 differs from repeat 1 at call 0: "
+        "randperm instead of relu",
+    )
+    with pytest.raises(TraceError, match="every repeat must run the same step"):
+        merge([usual, other, usual, other, usual])
+
+
+def test_what_stands_behind_the_last_mark_of_a_block_belongs_to_each_step() -> None:
+    """A loop averages its weights after the optimizer's step: a block of two is two of these."""
+    update, average = call("mul_", [0], 0, 40), call("lerp_", [0], 0, 40)
+    events = (update, STEPPED, average, update, STEPPED, average)
+    recording = Recording({0: Constant("param:w", 40)}, events)
+    step = repeats(recording, 2, is_block=True)
+    assert [c.operator for c in step.calls] == ["mul_", "lerp_"]
+    with pytest.raises(TraceError, match="repeat 2 differs"):
+        repeats(recording, 2)
+
+
+def test_what_goes_before_the_first_call_is_the_step_befores() -> None:
+    """Gradients that a loop drops first are neither constants nor outputs that come back."""
+    events = (call("mul", [0], 1, 8), STEPPED, Death(1), call("mul", [0], 2, 8), STEPPED)
+    step = repeats(Recording({0: Constant("param:w", 40)}, events), 2)
+    assert list(step.constants) == [0]
+    assert len(step.events) == 1
+
+
+def test_more_steps_than_wanted_are_left_out_unless_they_are_in_a_block() -> None:
+    recording = two_steps(STEPPED, STEPPED)
+    assert len(repeats(recording, 1).calls) == 1
+    with pytest.raises(TraceError, match="2 steps instead of 1"):
+        repeats(recording, 1, is_block=True)
+
+
+def test_much_that_goes_in_a_step_is_noted() -> None:
+    """40 bytes of gradients are there for half of a step that has 56 at its peak."""
+    constants = {0: Constant("grad:w", 40)}
+    lost = Recording(constants, (call("relu", [], 1, 16), Death(0), call("relu", [], 2, 16)))
+    (note,) = notes_of(lost)
+    assert note.startswith("40 bytes (71% of the peak) were there before the step and go in it")
+    assert "--deallocation banish" in note
+    assert "zero_grad() right behind" in note
+    assert not notes_of(Recording(constants, lost.events[:1]))
 
 
 def test_marks_of_the_program_win() -> None:
