@@ -43,6 +43,7 @@ _TENSORS = {Tensor, Parameter}
 _LISTS = {list, tuple}
 _DEVICE = torch.ops.prim.device.default
 _NO_STEP = -2  # as a graph task: none, and not even the absence of one
+_WITHOUT_GRAD = {PHASE_FORWARD: WITHOUT_GRAD, PHASE_BACKWARD: PHASE_BACKWARD}
 _is_grad_enabled = torch.is_grad_enabled
 
 
@@ -313,10 +314,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         engine, running = self._engine, self._modules.running
         phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
         if not _is_grad_enabled():
-            if self._step_task == engine.task:
-                phase = PHASE_OPTIMIZER
-            elif not engine.is_running:
-                phase = WITHOUT_GRAD
+            is_step = self._step_task == engine.task
+            phase = PHASE_OPTIMIZER if is_step else _WITHOUT_GRAD[phase]
         self._events.append(
             (
                 traits,
