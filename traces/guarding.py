@@ -22,8 +22,8 @@ from torch._subclasses.fake_tensor import (
 from torch.utils import _foreach_utils
 
 from ..errors import InputError, TraceError
-from .refusing import has_cuda_build
-from .schemas import traits_of
+from .refusing import has_cuda_build, higher_order
+from .schemas import HIGHER_ORDER, traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
 
 _DEVICE = torch.ops.prim.device.default
@@ -61,6 +61,8 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         self.values_made_up = 0
         self._infinities: set[int] = set()
 
+    supports_higher_order_operators = True  # they come here then, to be refused in our words
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Go without a guard against compilation around each operator: it is slow.
@@ -79,6 +81,8 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         if func is _DEVICE and not self.in_kernel_invocation and isinstance(args[0], FakeTensor):
             return args[0].fake_device
         traits = traits_of(func)
+        if traits.role == HIGHER_ORDER:
+            raise higher_order(traits.name)
         if traits.role:  # an exception here could end the process
             return self.dispatch(func, types, args, kwargs)
         if kwargs:

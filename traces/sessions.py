@@ -6,9 +6,11 @@ Needs torch, so only the modules of a capture import it. What users call is in `
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
+from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
 
 from ..errors import InputError
@@ -54,9 +56,8 @@ class Session:
         self._models, self._optimizers = list(models), list(optimizers)
         self._clock, self._has_marks = clock, has_marks
         self._metronome = self._optimizers[0] if self._optimizers else None
-        self._was_collecting = True
         self._recorder: Recorder | None = None
-        self._hook: Any = None
+        self._undo = ExitStack()
         self._sentinel = CompiledSentinel(self._fail)
 
     def open(self) -> None:
@@ -65,37 +66,36 @@ class Session:
         Raises
         ------
         InputError
-            If another capture is running, or a model is compiled.
+            If another capture is running, a model is compiled, or something is no model or optimizer.
         """
         if _running:
             raise InputError(
                 f"capture {self.name!r}: capture {_running[0].name!r} is running; "
                 "nesting is refused"
             )
+        _check_kinds(self._models, self._optimizers)
         refuse_compiled(self._models)
-        self._was_collecting = gc.isenabled()
-        gc.collect()
-        gc.disable()
-        self._recorder = Recorder(self._models, self._optimizers, self._clock)
-        if self._has_marks:
-            listeners.append(self._said)
-            self._hook = after_steps(self._stepped)
-        self._sentinel.open()
-        _running.append(self)
-        self._recorder.__enter__()
+        with ExitStack() as undo:  # so that nothing is left behind if something here fails
+            if gc.isenabled():
+                undo.callback(gc.enable)
+            gc.collect()
+            gc.disable()
+            recorder = Recorder(self._models, self._optimizers, self._clock)
+            if self._has_marks:
+                listeners.append(self._said)
+                undo.callback(listeners.remove, self._said)
+                undo.callback(after_steps(self._stepped).remove)
+            self._sentinel.open()
+            undo.callback(self._sentinel.close)
+            undo.enter_context(recorder)
+            _running.append(self)
+            undo.callback(_running.remove, self)
+            self._recorder = recorder
+            self._undo = undo.pop_all()
 
     def close(self) -> None:
         """Stop recording."""
-        if self not in _running or self._recorder is None:
-            return
-        self._recorder.__exit__(None, None, None)
-        _running.remove(self)
-        self._sentinel.close()
-        if self._has_marks:
-            listeners.remove(self._said)
-            self._hook.remove()
-        if self._was_collecting:
-            gc.enable()
+        self._undo.close()
 
     def recording(self) -> Recording:
         """Return what was recorded.
@@ -135,3 +135,15 @@ class Session:
             self._metronome = optimizer
         if optimizer is self._metronome:
             self.end_step(is_said=False)
+
+
+def _check_kinds(models: Iterable[Any], optimizers: Iterable[Any]) -> None:
+    """Refuse what is no model or optimizer; what behaves like an optimizer is one."""
+    for model in models:
+        if not isinstance(model, Module):
+            raise InputError(f"model {type(model).__name__}: expected a torch.nn.Module")
+    for optimizer in optimizers:
+        if not isinstance(getattr(optimizer, "state", None), Mapping):
+            raise InputError(
+                f"optimizer {type(optimizer).__name__}: expected a torch.optim.Optimizer"
+            )
