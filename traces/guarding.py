@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils import _foreach_utils
 
 from ..errors import InputError, TraceError
+from .fake_methods import HINT, answering_methods
 from .refusing import has_cuda_build, higher_order
 from .schemas import HIGHER_ORDER, traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
@@ -41,6 +42,10 @@ _DIRECT = {
     "mul",
     "add",
 }
+_LACKS_OF_CUDA = (
+    "not linked with support for cuda",
+    "Cannot access accelerator device when none is available",  # to(0): a number means a GPU
+)
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
 
@@ -125,10 +130,7 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
 
 
 def _needs_values(operator: str) -> str:
-    return (
-        f"{operator}: its result depends on values, which fake tensors do not have; "
-        "capture with real ones (without --fake)"
-    )
+    return f"{operator}: its result depends on values, which fake tensors do not have; {HINT}"
 
 
 def _refuse_cuda(device: Any) -> None:
@@ -139,7 +141,7 @@ def _refuse_cuda(device: Any) -> None:
 
 def is_lack_of_cuda(error: Exception) -> bool:
     """Say whether an exception is torch's own refusal of CUDA, on a build without it."""
-    return "not linked with support for cuda" in str(error)
+    return any(text in str(error) for text in _LACKS_OF_CUDA)
 
 
 def no_cuda(device: str) -> str:
@@ -187,6 +189,7 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         stack.enter_context(_lists_of_fakes())
+        stack.enter_context(answering_methods())
         stack.enter_context(fakes)
         if target == "cuda":
             stack.enter_context(CudaOperators())

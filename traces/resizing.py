@@ -25,9 +25,7 @@ class ResizeWatch:
         Given the storage, after it, and its bytes before.
     """
 
-    def __init__(
-        self, is_wanted: Callable[[], bool], report: Callable[[Any, int], None]
-    ) -> None:
+    def __init__(self, is_wanted: Callable[[], bool], report: Callable[[Any, int], None]) -> None:
         self._is_wanted, self._report = is_wanted, report
         self._own: Any = None  # what the class itself had, if it did: else the method is inherited
 

@@ -7,16 +7,17 @@ enough steps are recorded the script is ended.
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import InputError, RematsimError, TraceError
+from ..errors import InputError, RematsimError, Terminated, TraceError
 from .capturing import Capture
 from .clocks import NoClock
 from .devices import device
@@ -26,6 +27,9 @@ from .marks import listeners
 from .naming import models_of
 from .sessions import Session, after_steps
 from .stepping import repeats
+
+
+_FAKE_HINT = "it ran under fake tensors, which have no values; without --fake it may pass"
 
 
 class Wanted(NamedTuple):
@@ -53,10 +57,11 @@ class Wanted(NamedTuple):
 
 
 class ScriptCapture(NamedTuple):
-    """A capture, and what a user should know of it, a line each."""
+    """A capture, what a user should know of it, a line each, and how many times it was recorded."""
 
     capture: Capture
     notes: tuple[str, ...]
+    repeat: int
 
 
 class _EnoughError(BaseException):
@@ -64,7 +69,12 @@ class _EnoughError(BaseException):
 
 
 def capture_script(
-    script: str, arguments: Sequence[str], wanted: Wanted, *, name: str
+    script: str,
+    arguments: Sequence[str],
+    wanted: Wanted,
+    *,
+    name: str,
+    when_cut: Callable[[], None] = lambda: None,
 ) -> ScriptCapture:
     """Run a script and record steps of its training.
 
@@ -77,6 +87,9 @@ def capture_script(
     wanted : Wanted
     name : str
         Name of the trace.
+    when_cut : callable, optional
+        Called where the script is ended before its own end: what it has started, such as a thread
+        that waits for work, may never end.
 
     Returns
     -------
@@ -94,7 +107,9 @@ def capture_script(
     with ExitStack() as stack:
         fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
         stack.enter_context(watch.hooks())
-        _run(script, arguments)
+        hint = f"; {_FAKE_HINT}" if wanted.target else ""
+        with _forks_apart():
+            _run(script, arguments, when_cut, hint)
     recorded, repeat = watch.recorded()
     notes = []
     if repeat < wanted.repeat:
@@ -113,7 +128,7 @@ def capture_script(
             f"{log.recomputed_ops} of the calls are recomputation by activation checkpointing, "
             "which the model has switched on; switch it off to let rematsim decide"
         )
-    return ScriptCapture(log, tuple(notes))
+    return ScriptCapture(log, tuple(notes), repeat)
 
 
 def _check(script: str, wanted: Wanted) -> None:
@@ -132,7 +147,7 @@ class _Watch:
 
     def __init__(self, script: str, wanted: Wanted) -> None:
         self._script, self._wanted = script, wanted
-        self._thread = threading.get_ident()
+        self._thread, self._process = threading.get_ident(), os.getpid()
         self._optimizers: list[Any] = []
         self._is_said = False
         self._ended = 0
@@ -172,7 +187,9 @@ class _Watch:
         )
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """Count a step of the first optimizer that steps."""
+        """Count a step of the first optimizer that steps; a forked process trains for itself."""
+        if os.getpid() != self._process:
+            return
         if threading.get_ident() != self._thread:
             raise TraceError(
                 f"{type(optimizer).__name__} stepped in thread "
@@ -185,6 +202,8 @@ class _Watch:
 
     def _said(self) -> None:
         """Count a mark of the script; from the first on, only marks count."""
+        if os.getpid() != self._process:
+            return
         if not self._is_said:
             self._is_said, self._ended = True, 0
             if self._session is not None:
@@ -212,23 +231,58 @@ class _Watch:
             self._session.open()
 
 
-def _run(script: str, arguments: Sequence[str]) -> None:
-    """Run a script as the main program, until it ends or enough is recorded."""
+@contextmanager
+def _forks_apart() -> Iterator[None]:
+    """End a process that the script forks as the script alone would: it has nothing to record."""
+    process = os.getpid()
+    code: object = 0
+    try:
+        yield
+    except BaseException as error:
+        if os.getpid() == process:
+            raise
+        code = _exit_code(error)
+    if os.getpid() != process:
+        raise SystemExit(code)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Tell what a script ended with as Python does, and return the exit code."""
+    if isinstance(error, RematsimError) and error.__cause__ is not None:  # as ``_run`` puts it
+        error = error.__cause__
+    if not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+        return 1
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)  # noqa: T201 (in place of Python)
+    return 1
+
+
+def _run(
+    script: str, arguments: Sequence[str], when_cut: Callable[[], None], hint: str = ""
+) -> None:
+    """Run a script as the main program, until it ends or enough is recorded.
+
+    The hint stands behind what a script's own failure says.
+    """
     before = sys.argv, list(sys.path)
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
         runpy.run_path(script, run_name="__main__")
     except _EnoughError:
-        pass
+        when_cut()
+    except (KeyboardInterrupt, Terminated):
+        raise
     except SystemExit as end:
         if end.code not in (None, 0):
-            raise TraceError(f"it ended with exit code {end.code}", script) from None
+            raise TraceError(f"it ended with exit code {end.code}", script) from end
     except RematsimError as error:
         raise type(error)(f"{_place(script, error)}: {error}") from error
-    except Exception as error:
-        what = f"the script failed: {type(error).__name__}: {error}"
-        if is_lack_of_cuda(error):
+    except BaseException as error:
+        what = f"the script failed: {type(error).__name__}: {error}{hint}"
+        if isinstance(error, Exception) and is_lack_of_cuda(error):
             what = no_cuda("cuda")
         raise TraceError(what, _place(script, error)) from error
     finally:

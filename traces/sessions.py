@@ -6,14 +6,16 @@ Needs torch, so only the modules of a capture import it. What users call is in `
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
 
-from ..errors import InputError
+from ..errors import InputError, TraceError
 from .clocks import Clock
 from .marks import listeners
 from .recorder import Recorder
@@ -23,6 +25,20 @@ from .refusing import CompiledSentinel, refuse_compiled
 __all__ = ["Session", "after_steps"]
 
 _running: list[Session] = []
+
+
+@cache
+def _watch_forks() -> None:
+    """Let forked processes, which run this once each, not record: nobody would read it."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_abandon)
+
+
+def _abandon() -> None:
+    for session in _running:
+        session._fail(TraceError("this process was forked in it"))
+        if session._was_collecting:
+            gc.enable()
 
 
 class Session:
@@ -56,6 +72,7 @@ class Session:
         self._models, self._optimizers = list(models), list(optimizers)
         self._clock, self._has_marks = clock, has_marks
         self._metronome = self._optimizers[0] if self._optimizers else None
+        self._was_collecting = True
         self._recorder: Recorder | None = None
         self._undo = ExitStack()
         self._sentinel = CompiledSentinel(self._fail)
@@ -66,17 +83,19 @@ class Session:
         Raises
         ------
         InputError
-            If another capture is running, a model is compiled, or something is no model or optimizer.
+            If another capture is running, a model is compiled or is none, or an optimizer is none.
         """
         if _running:
             raise InputError(
                 f"capture {self.name!r}: capture {_running[0].name!r} is running; "
                 "nesting is refused"
             )
+        _watch_forks()
         _check_kinds(self._models, self._optimizers)
         refuse_compiled(self._models)
         with ExitStack() as undo:  # so that nothing is left behind if something here fails
-            if gc.isenabled():
+            self._was_collecting = gc.isenabled()
+            if self._was_collecting:
                 undo.callback(gc.enable)
             gc.collect()
             gc.disable()

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .leaving import do_not_wait
 from .output import check_writable, format_bytes, format_count, format_ns
+from .streams import streams_kept
 
 if TYPE_CHECKING:
     from ..traces.scripting import ScriptCapture
@@ -69,10 +71,15 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     path = out or f"{stem}{SUFFIX}"
     is_log(path)  # refuses a name that is none, before anything runs
     check_writable(path)
+    file = Path(path).absolute()  # the script may go to another folder
     from ..traces.scripting import Wanted, capture_script
 
-    captured = capture_script(script, arguments, Wanted(**wanted), name=given["name"] or stem)
-    captured.capture.save(path)
+    name = given["name"] or stem
+    with streams_kept():
+        captured = capture_script(
+            script, arguments, Wanted(**wanted), name=name, when_cut=do_not_wait
+        )
+    captured.capture.save(file)
     _tell(captured, path, wanted)
 
 
@@ -102,7 +109,7 @@ def _tell(captured: ScriptCapture, path: str, wanted: dict[str, Any]) -> None:
     if trace.times_estimated:
         times = f"estimated for {wanted['device']}"
     else:
-        times = f"median of {wanted['repeat']}" if wanted["repeat"] > 1 else "measured once"
+        times = f"median of {captured.repeat}" if captured.repeat > 1 else "measured once"
     for note in captured.notes:
         click.echo(f"rematsim: note: {note}", err=True)
     click.echo(

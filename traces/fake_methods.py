@@ -1,0 +1,69 @@
+"""What a program does with tensors beside operators, answered or refused where they are fake.
+
+Needs torch, so only the modules of a capture import it. What operators do is in ``guarding.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.data import DataLoader
+
+from ..errors import TraceError
+
+HINT = "capture with real ones (without --fake)"
+
+
+def _format(tensor: Any, spec: str) -> str:
+    """Format a tensor of one value as that value, like a real one."""
+    return format(tensor.item(), spec) if tensor.dim() == 0 else object.__format__(tensor, spec)
+
+
+def _refusal(what: str) -> Callable[..., Any]:
+    """Make a method that says what fake tensors cannot."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise TraceError(f"{what} needs values, which fake tensors do not have; {HINT}")
+
+    return refuse
+
+
+_load = DataLoader._get_iterator
+
+
+def _load_here(loader: Any) -> Any:
+    """Load in this process: what fake tensors stand for cannot be sent from a worker's."""
+    wanted = loader.num_workers, loader.timeout
+    loader.num_workers = loader.timeout = 0
+    try:
+        return _load(loader)
+    finally:
+        loader.num_workers, loader.timeout = wanted
+
+
+_METHODS: tuple[tuple[type, str, Callable[..., Any]], ...] = (
+    (FakeTensor, "__format__", _format),
+    (FakeTensor, "__reduce_ex__", _refusal("saving a tensor (torch.save, pickle)")),
+    (FakeTensor, "numpy", _refusal("numpy()")),
+    (FakeTensor, "__array__", _refusal("a numpy array")),
+    (DataLoader, "_get_iterator", _load_here),
+)
+
+
+@contextmanager
+def answering_methods() -> Iterator[None]:
+    """Let fake tensors, and what loads them, have these methods in the block."""
+    before = [vars(kind).get(name) for kind, name, _ in _METHODS]
+    for kind, name, method in _METHODS:
+        setattr(kind, name, method)
+    try:
+        yield
+    finally:
+        for (kind, name, _), own in zip(_METHODS, before, strict=True):
+            if own is None:  # it was inherited
+                delattr(kind, name)
+            else:
+                setattr(kind, name, own)
