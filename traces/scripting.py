@@ -28,7 +28,6 @@ from .naming import models_of
 from .sessions import Session, after_steps
 from .stepping import repeats
 
-
 _FAKE_HINT = "it ran under fake tensors, which have no values; without --fake it may pass"
 
 
