@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.data import DataLoader
 
@@ -31,6 +32,12 @@ def _refusal(what: str) -> Callable[..., Any]:
     return refuse
 
 
+def _copy(tensor: Any) -> Any:
+    """Copy as ``copy.copy`` does, which goes the way of pickle and needs no values."""
+    make, arguments = torch.Tensor.__reduce_ex__(tensor, 4)[:2]
+    return make(*arguments)
+
+
 _load = DataLoader._get_iterator
 
 
@@ -46,6 +53,7 @@ def _load_here(loader: Any) -> Any:
 
 _METHODS: tuple[tuple[type, str, Callable[..., Any]], ...] = (
     (FakeTensor, "__format__", _format),
+    (FakeTensor, "__copy__", _copy),
     (FakeTensor, "__reduce_ex__", _refusal("saving a tensor (torch.save, pickle)")),
     (FakeTensor, "numpy", _refusal("numpy()")),
     (FakeTensor, "__array__", _refusal("a numpy array")),
