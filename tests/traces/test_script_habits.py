@@ -111,7 +111,7 @@ def test_any_exception_of_a_script_is_the_scripts(run: Any) -> None:
     """Also one that no ``except Exception`` catches."""
     done = run("", "if number == 3: raise GeneratorExit('x')")
     assert done.returncode == 1
-    assert done.stderr == "rematsim: error: train.py:14: the script failed: GeneratorExit: x\n"
+    assert done.stderr == "rematsim: error: train.py:13: the script failed: GeneratorExit: x\n"
 
 
 def test_times_are_medians_of_the_repeats_that_there_are(run: Any) -> None:
@@ -123,6 +123,6 @@ def test_times_are_medians_of_the_repeats_that_there_are(run: Any) -> None:
 def test_a_failure_under_fakes_names_them(run: Any) -> None:
     done = run("", "1 / 0", "--fake")
     assert done.stderr == (
-        "rematsim: error: train.py:14: the script failed: ZeroDivisionError: division by zero; "
+        "rematsim: error: train.py:13: the script failed: ZeroDivisionError: division by zero; "
         "it ran under fake tensors, which have no values; without --fake it may pass\n"
     )
