@@ -32,6 +32,8 @@ class Engine:
     ----------
     is_running : bool
         Whether a backward pass runs.
+    task : int
+        The number of the innermost backward pass; -1: none runs.
     is_recomputing : bool
         Whether it is computing forward operators again, as activation checkpointing does: a
         backward pass without ``create_graph`` makes a graph in the middle.
@@ -39,11 +41,12 @@ class Engine:
 
     def __init__(self) -> None:
         self.is_running = self.is_recomputing = False
+        self.task = -1
         self._builds_graph: dict[int, bool] = {}
 
     def look(self) -> bool:
         """Look; say whether a backward pass has begun since the last look."""
-        task = graph_task()
+        task = self.task = graph_task()
         if task == -1:
             self.is_running = self.is_recomputing = False
             return False
@@ -58,7 +61,7 @@ class Engine:
 
     def node(self) -> int:
         """Return the number of the node that is being made, or that runs; -1 if it has none."""
-        if not self.is_running:
+        if not self.is_running or self.is_recomputing:
             return next_node() - 1
         node = _running_node()
         number = -1 if node is None else int(node._sequence_nr())

@@ -16,7 +16,9 @@ from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
 from .lowering import to_trace
-from .recording import Recording, live_bytes, merge
+from .merging import merge
+from .noting import notes_of
+from .recording import Recording, live_bytes
 from .saving import save_trace
 from .stepping import repeats, whole
 from .trace import Trace
@@ -64,6 +66,11 @@ class Capture:
     def recomputed_ops(self) -> int:
         """Number of calls that activation checkpointing, switched on in the model, ran again."""
         return sum(call.is_recomputed for call in self.recording.calls)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before believing a replay, a line each; the command prints them."""
+        return notes_of(self.recording)
 
     @cached_property
     def peak_bytes(self) -> int:
@@ -132,7 +139,7 @@ def capture(
         session.close()
     try:
         recorded = session.recording()
-        log._recording = repeats(recorded, repeat) if repeat > 1 else whole(recorded)
+        log._recording = repeats(recorded, repeat, is_block=True) if repeat > 1 else whole(recorded)
     except TraceError as error:
         raise TraceError(f"capture {name!r}: {error}") from error.__cause__
 

@@ -231,7 +231,8 @@ class _Lowering:
         mutates: Sequence[int] = (),
     ) -> None:
         forward = -1
-        if call.phase == PHASE_BACKWARD:
+        computes_forward = call.phase == PHASE_FORWARD or call.is_recomputed
+        if call.phase == PHASE_BACKWARD and not call.is_recomputed:
             forward = self._forward_calls.get(call.autograd_node, -1)
         index = self._builder.call(
             call.operator,
@@ -245,5 +246,5 @@ class _Lowering:
             tags=call.tags,
             kinds=[result.kind for result in results],
         )
-        if call.phase == PHASE_FORWARD:
+        if computes_forward:
             self._forward_calls.setdefault(call.autograd_node, index)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..opcodes import PHASE_BACKWARD
+from ..opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER, TAG_RANDOM
 from .clocks import Clock
 from .module_paths import CallOwners
 from .recording import (
@@ -29,6 +29,7 @@ RawView = tuple[int, int, tuple[int, ...], tuple[int, ...], Any]  # storage, the
 
 BACKWARD = BackwardEntered()
 STEP_END = (StepEnd(False), StepEnd(True))
+WITHOUT_GRAD = -1  # as a phase: outside the engine and an optimizer's step, with gradients off
 
 
 class OpenCall(NamedTuple):
@@ -116,6 +117,7 @@ def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
     )
     views: dict[RawView, View] = {}
     owners = CallOwners()
+    phases = Phases(BACKWARD in notes)
     for note in notes:
         if isinstance(note, int):
             yield Death(note)
@@ -125,13 +127,61 @@ def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
         elif isinstance(note, BackwardEntered):
             yield note
         else:
-            yield from _calls_of(note, next(times), views, owners)
+            yield from _calls_of(note, next(times), views, owners, phases)
+
+
+class Phases:
+    """Tell the phase of each call of a run, in order.
+
+    What is done without gradients, outside all modules, between a backward pass and the next
+    forward pass belongs to the optimizer: clipping, unscaling, averages of weights.
+
+    Parameters
+    ----------
+    has_backward : bool
+        Whether the run has a backward pass: then its beginning follows one like it.
+    """
+
+    def __init__(self, has_backward: bool) -> None:
+        self._is_behind = has_backward
+        self._node: int | None = None
+
+    def of_call(self, traits: Traits, noted: int, running: str | None, node: int) -> int:
+        """Return the phase of the next call.
+
+        Parameters
+        ----------
+        traits : Traits
+        noted : int
+            Its phase as it was noted, or ``WITHOUT_GRAD``.
+        running : str or None
+            The module that was running.
+        node : int
+            As in RecordedCall.
+        """
+        if noted == PHASE_BACKWARD:
+            self._is_behind, self._node = True, None  # recomputation makes nodes, too
+            return noted
+        makes_node = self._node is not None and node > self._node
+        self._node = node
+        if noted == PHASE_OPTIMIZER or traits.name.startswith("_amp_"):
+            self._is_behind = True
+            return PHASE_OPTIMIZER
+        if running or (noted == PHASE_FORWARD and makes_node):
+            self._is_behind = False
+        is_update = noted == WITHOUT_GRAD and self._is_behind and not traits.tags & TAG_RANDOM
+        return PHASE_OPTIMIZER if is_update else PHASE_FORWARD
 
 
 def _calls_of(
-    note: RawCall, time_ns: int, views: dict[RawView, View], owners: CallOwners
+    note: RawCall,
+    time_ns: int,
+    views: dict[RawView, View],
+    owners: CallOwners,
+    phases: Phases,
 ) -> Iterator[RecordedCall]:
-    traits, begun, results, sizes, keeps_contents, _, _, phase, running, node, is_again = note
+    traits, begun, results, sizes, keeps_contents, _, _, noted, running, node, is_again = note
+    phase = phases.of_call(traits, noted, running, node)
     if not isinstance(begun, OpenCall):
         begun = OpenCall(begun, (), (0,) if traits.writes_first else (), 0, None)
     call = RecordedCall(

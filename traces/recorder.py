@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from .autograd import Engine, graph_task, next_node
 from .clocks import Clock, best_clock
 from .module_paths import ModulePaths
 from .naming import constant_labels
-from .raw_events import BACKWARD, STEP_END, OpenCall, RawEvent, RawView, events_of
+from .raw_events import BACKWARD, STEP_END, WITHOUT_GRAD, OpenCall, RawEvent, RawView, events_of
 from .recording import Constant, Recording
 from .refusing import higher_order
 from .resizing import ResizeWatch
@@ -34,6 +35,7 @@ from .schemas import (
     OPENS_REGION,
     STORAGE_RESIZE,
     Traits,
+    learn_maker,
     traits_by_id,
     traits_of,
     written_arguments,
@@ -46,13 +48,16 @@ _LISTS = {list, tuple}
 _get_dispatch_mode = torch._C._get_dispatch_mode
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.ops.prim.device.default
+_NO_STEP = -2  # as a graph task: none, and not even the absence of one
+_is_grad_enabled = torch.is_grad_enabled
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
     """Record every operator below autograd: forward, backward and optimizer.
 
     Recording never raises into the program: an exception in a dispatch that C++ began may end the
-    process. The first failure is kept in ``failure`` and recording stops.
+    process. The first failure is kept in ``failure``, where it happened in ``failed_at``, and
+    recording stops.
 
     Parameters
     ----------
@@ -69,13 +74,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
     ) -> None:
         super().__init__()
         self.failure: Exception | None = None
+        self.failed_at: traceback.StackSummary | None = None
         self._models, self._optimizers = list(models), list(optimizers)
         self._clock = clock or best_clock()
         self._now = self._clock.now
         self._modules = ModulePaths(self._models, self._is_followed)
         self._thread = threading.get_ident()
-        self._regions: list[bool] = []
-        self._outside_engine = PHASE_FORWARD
+        self._regions: list[int] = []  # the graph task in which each step began, or _NO_STEP
+        self._step_task = _NO_STEP
+        self._has_zero_tensors = False
         self._engine = Engine()
         self._events: list[RawEvent] = []
         self._constants: dict[int, Constant] = {}
@@ -152,7 +159,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         try:
             call = self._begin(traits, args, kwargs)
         except Exception as failure:
-            self.failure = explained(failure, args, kwargs)
+            self.fail(explained(failure, args, kwargs))
             return func(*args, **kwargs)
         started = self._now()
         output = func(*args, **kwargs)
@@ -160,29 +167,44 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         try:
             self._end(traits, call, output, started, ended)
         except Exception as failure:
-            self.failure = explained(failure, args, kwargs, output)
+            self.fail(explained(failure, args, kwargs, output))
         return output
+
+    def run_maker(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a function whose result no dispatch mode sees; record it as an operator."""
+        if threading.get_ident() != self._thread:
+            return make(*args, **kwargs)
+        learn_maker(make)
+        return self.__torch_dispatch__(make, (), args, kwargs)
+
+    def fail(self, failure: Exception) -> None:
+        """Stop recording, unless it has stopped; remember the first failure and its place."""
+        if self.failure is None:
+            self.failure, self.failed_at = failure, traceback.extract_stack()
 
     def _follow_region(self, traits: Traits, args: Any) -> None:
         """Follow the profiler's regions; ``Optimizer.step`` runs in one of its own."""
         role = traits.role
-        if role == HIGHER_ORDER and self.failure is None:
-            self.failure = higher_order(traits.name)
+        if role == HIGHER_ORDER:
+            self.fail(higher_order(traits.name))
         if role == OPENS_REGION:
-            self._regions.append(str(args[0]).startswith("Optimizer.step"))
+            is_step = str(args[0]).startswith("Optimizer.step")
+            self._regions.append(graph_task() if is_step else _NO_STEP)
         elif role == CLOSES_REGION and self._regions:
             self._regions.pop()
-        self._outside_engine = PHASE_OPTIMIZER if any(self._regions) else PHASE_FORWARD
+        steps = [task for task in self._regions if task != _NO_STEP]
+        self._step_task = steps[-1] if steps else _NO_STEP
 
     def is_elsewhere(self, what: str) -> bool:
         """Say whether something runs in another thread, which this mode does not see."""
         if threading.get_ident() == self._thread:
             return False
-        if self.failure is None:
-            self.failure = TraceError(
+        self.fail(
+            TraceError(
                 f"{what} ran in thread {threading.current_thread().name!r}: only the thread that "
                 "began the capture is seen; run the whole step in that thread"
             )
+        )
         return True
 
     def _is_followed(self, module: Any) -> bool:
@@ -232,6 +254,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         call = OpenCall([], [], [], len(args[0]) if traits.is_foreach else 0, {})
         if traits.name == "lift_fresh":  # torch.tensor(...): its argument was made just now
             return call
+        if traits.name == "_efficientzerotensor":
+            self._has_zero_tensors = True
         written = written_arguments(traits, args)
         for key, value in (*enumerate(args), *kwargs.items()):
             kind = type(value)
@@ -256,6 +280,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
     def _first_seen(self, tensor: Tensor) -> int:
         """Give a number to a storage that was there before the first call."""
         storage = tensor.untyped_storage()
+        if tensor.grad_fn is not None and not self._engine.is_running:
+            self._refuse_unseen(tensor, storage)
         number = self._storages.add(storage)
         self._there_before(number, storage, self._size(number, tensor, storage))
         return number
@@ -266,7 +292,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _size(self, number: int, tensor: Tensor, storage: Any) -> int:
         """Return the bytes of a storage that is new here."""
-        if has_memory(tensor, storage, self._counts_fakes):
+        is_zeros = self._has_zero_tensors and tensor._is_zerotensor()  # forward-mode autograd's
+        if has_memory(tensor, storage, self._counts_fakes) and not is_zeros:
             return int(storage.nbytes())
         self._memoryless.add(number)
         return 0
@@ -297,7 +324,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             now = self._now()
             self._end(STORAGE_RESIZE, call, None, now, now)
         except Exception as failure:
-            self.failure = failure
+            self.fail(failure)
+
+    def _refuse_unseen(self, tensor: Tensor, storage: Any) -> None:
+        """Refuse what autograd knows, and was made during the capture, and not in sight of it.
+
+        Memory that is not PyTorch's own, such as numpy's, is taken for an input.
+        """
+        if storage.nbytes() and storage.resizable() and not self._storages.is_watched(storage):
+            assert tensor.grad_fn is not None
+            raise TraceError(
+                f"a tensor that {tensor.grad_fn.name()} belongs to was computed out of sight: in "
+                "another thread, or by an extension that goes round PyTorch's dispatcher; run the "
+                "whole step in the thread that began the capture"
+            )
 
     def _end(
         self, traits: Traits, call: list[RawView] | OpenCall, output: Any, started: Any, ended: Any
@@ -326,6 +366,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
             )
         engine, running = self._engine, self._modules.running
+        if _is_grad_enabled():
+            phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
+        elif self._step_task == engine.task:
+            phase = PHASE_OPTIMIZER
+        else:
+            phase = PHASE_BACKWARD if engine.is_running else WITHOUT_GRAD
         self._events.append(
             (
                 traits,
@@ -335,9 +381,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 keeps_contents,
                 started,
                 ended,
-                PHASE_BACKWARD if engine.is_running else self._outside_engine,
+                phase,
                 running[-1] if running else None,
-                engine.node() if engine.is_running else next_node() - 1,
+                engine.node() if phase == PHASE_BACKWARD else next_node() - 1,
                 engine.is_recomputing,
             )
         )

@@ -2,17 +2,15 @@
 
 The layer between ``recorder.py``, which needs torch, and ``lowering.py``, which makes a Trace; it
 needs neither torch nor the names of a log, so both sides are tested without the other. Cutting a
-recording into steps is for ``stepping.py``.
+recording into steps is for ``stepping.py``, comparing them for ``merging.py``.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..errors import TraceError
 from .costs import TensorKind
 
 
@@ -99,12 +97,15 @@ class Recording:
 
     Storages are numbered in the order in which the recorder first saw them. ``times_estimated``:
     the times are a cost model's. ``labels``: names of storages that were made in the run.
+    ``repeats``: how many runs the times are medians of. ``notes``: what a user should know of it.
     """
 
     constants: dict[int, Constant]
     events: tuple[Event, ...]
     times_estimated: bool = False
     labels: Mapping[int, str] = field(default_factory=dict)
+    repeats: int = 1
+    notes: tuple[str, ...] = ()
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
@@ -124,73 +125,6 @@ def live_bytes(recording: Recording) -> Iterator[int]:
                 total += size - sizes.get(storage, 0)
                 sizes[storage] = size
             yield total
-
-
-def merge(recordings: Sequence[Recording]) -> Recording:
-    """Return one recording with each call's median time over equal repeats.
-
-    Parameters
-    ----------
-    recordings : sequence of Recording, at least one
-        The same step, captured several times.
-
-    Raises
-    ------
-    TraceError
-        If two repeats differ in anything but times.
-    """
-    first = recordings[0]
-    for number, other in enumerate(recordings[1:], start=2):
-        _check_equal(first, other, number)
-    times = zip(*([call.time_ns for call in each.calls] for each in recordings), strict=True)
-    medians = (round(statistics.median(column)) for column in times)
-    events = (
-        event._replace(time_ns=next(medians)) if isinstance(event, RecordedCall) else event
-        for event in first.events
-    )
-    return replace(first, events=tuple(events))
-
-
-def same_run(one: Recording, other: Recording) -> bool:
-    """Say whether two recordings are of equal runs, times aside."""
-    try:
-        _check_equal(one, other, 2)
-    except TraceError:
-        return False
-    return True
-
-
-def _check_equal(first: Recording, other: Recording, number: int) -> None:
-    """Refuse a repeat whose events are not those of the first one."""
-    for position, (a, b) in enumerate(zip(first.events, other.events, strict=False)):
-        if _without_noise(a) != _without_noise(b):
-            raise TraceError(
-                f"repeat {number} differs from repeat 1 at event {position}: "
-                f"{_describe(b)} instead of {_describe(a)}; every repeat must run the same step"
-            )
-    if len(first.events) != len(other.events):
-        raise TraceError(
-            f"repeat {number} has {len(other.events)} events, repeat 1 has {len(first.events)}; "
-            "every repeat must run the same step"
-        )
-    for own, its in zip(first.constants.values(), other.constants.values(), strict=True):
-        if own != its:
-            raise TraceError(
-                f"repeat {number} begins with {its.label} ({its.bytes} bytes), repeat 1 with "
-                f"{own.label} ({own.bytes} bytes); every repeat must run the same step"
-            )
-
-
-def _without_noise(event: Event) -> Event:
-    """Blank what may differ between two runs of one step: times and autograd's running numbers."""
-    if isinstance(event, RecordedCall):
-        return event._replace(time_ns=0, autograd_node=-1)
-    return event
-
-
-def _describe(event: Event) -> str:
-    """Name an event in an error message."""
-    return f"a call of {event.operator}" if isinstance(event, RecordedCall) else repr(event)
 
 
 def split_by_tensor(call: RecordedCall, parts: Sequence[int], width: int) -> Iterator[RecordedCall]:

@@ -112,7 +112,7 @@ def _read(func: Any) -> Traits:
     label = name if is_native else f"{namespace}.{name}"
     is_inplace_view = torch.Tag.inplace_view in func.tags
     is_foreach = name.startswith(("_foreach_", "_fused_", "_amp_foreach_"))
-    is_hiding = label in HIDDEN_WRITES or label == "lift_fresh"
+    is_hiding = label in HIDDEN_WRITES or label in ("lift_fresh", "_efficientzerotensor")
     returns_written = tuple(
         value.alias_info is not None and value.alias_info.is_write for value in schema.returns
     )
@@ -144,6 +144,23 @@ def _without_schema(name: str, role: int, written: frozenset[int | str] = frozen
 
 
 STORAGE_RESIZE = _without_schema("resize_storage_", COMPUTES, frozenset({0}))
+
+
+def learn_maker(func: Any) -> None:
+    """Treat a function that is no operator as a random one that makes a tensor."""
+    if id(func) not in traits_by_id:
+        traits_by_id[id(func)] = Traits(
+            name=func.__name__,
+            written=frozenset(),
+            returns_written=(False,),
+            tags=TAG_RANDOM,
+            is_foreach=False,
+            is_inplace_view=False,
+            role=COMPUTES,
+            is_plain=True,
+            writes_first=False,
+        )
+        _operators.append(func)
 
 
 def _role(namespace: str, name: str) -> int:

@@ -12,8 +12,9 @@ import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from .estimating import with_estimated_times
 from .guarding import fake_tensors, is_lack_of_cuda, no_cuda
 from .marks import listeners
 from .naming import models_of
+from .recording import Recording
 from .sessions import Session, after_steps
 from .stepping import repeats
 
@@ -55,14 +57,6 @@ class Wanted(NamedTuple):
     device: str = "cpu"
 
 
-class ScriptCapture(NamedTuple):
-    """A capture, what a user should know of it, a line each, and how many times it was recorded."""
-
-    capture: Capture
-    notes: tuple[str, ...]
-    repeat: int
-
-
 class _EnoughError(BaseException):
     """Ends a script whose steps are recorded; no ``except Exception`` stops it."""
 
@@ -74,7 +68,7 @@ def capture_script(
     *,
     name: str,
     when_cut: Callable[[], None] = lambda: None,
-) -> ScriptCapture:
+) -> Capture:
     """Run a script and record steps of its training.
 
     Parameters
@@ -92,7 +86,7 @@ def capture_script(
 
     Returns
     -------
-    ScriptCapture
+    Capture
 
     Raises
     ------
@@ -108,26 +102,20 @@ def capture_script(
         stack.enter_context(watch.hooks())
         hint = f"; {_FAKE_HINT}" if wanted.target else ""
         with _forks_apart():
-            _run(script, arguments, when_cut, hint)
-    recorded, repeat = watch.recorded()
-    notes = []
-    if repeat < wanted.repeat:
-        notes.append(f"{repeat} repeats instead of {wanted.repeat}: the script ended")
+            _run(script, arguments, watch, hint)
+    if watch.is_done:
+        when_cut()
+    recorded = watch.recorded()
     if fakes is not None:
         recorded = with_estimated_times(recorded, device(wanted.device))
         if fakes.values_made_up:
-            notes.append(
+            note = (
                 f"the script asked {fakes.values_made_up} times for a value that fake tensors do "
                 "not have, and was given 1 (false for a truth)"
             )
+            recorded = replace(recorded, notes=(*recorded.notes, note))
     kind = f"fake capture, target {wanted.target}," if wanted.target else "capture"
-    log = Capture(name, recorded, f"{kind} of {script}")
-    if log.recomputed_ops:
-        notes.append(
-            f"{log.recomputed_ops} of the calls are recomputation by activation checkpointing, "
-            "which the model has switched on; switch it off to let rematsim decide"
-        )
-    return ScriptCapture(log, tuple(notes), repeat)
+    return Capture(name, recorded, f"{kind} of {script}")
 
 
 def _check(script: str, wanted: Wanted) -> None:
@@ -142,7 +130,13 @@ def _check(script: str, wanted: Wanted) -> None:
 
 
 class _Watch:
-    """Counts steps while a script runs, and records those that are wanted."""
+    """Counts steps while a script runs, and records those that are wanted.
+
+    Attributes
+    ----------
+    is_done : bool
+        Whether recording has ended: what the script does then changes nothing.
+    """
 
     def __init__(self, script: str, wanted: Wanted) -> None:
         self._script, self._wanted = script, wanted
@@ -151,6 +145,8 @@ class _Watch:
         self._is_said = False
         self._ended = 0
         self._session: Session | None = None
+        self._failure: TraceError | None = None
+        self.is_done = False
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -165,19 +161,16 @@ class _Watch:
             if self._session is not None:
                 self._session.close()
 
-    def recorded(self) -> tuple[Any, int]:
-        """Return the recording, and how many repeats there are of it."""
+    def recorded(self) -> Recording:
+        """Return the recording."""
         wanted = self._wanted
+        if self._failure is not None:
+            raise self._failure
         n_repeats = max(self._ended - wanted.skip, 0) // wanted.steps
         if self._session is not None:
-            recording = self._session.recording()  # says why, if recording had to stop
+            recording = self._recorded(self._session)
             if n_repeats:
-                n_repeats = min(n_repeats, wanted.repeat)
-                try:
-                    return repeats(recording, n_repeats, wanted.steps), n_repeats
-                except TraceError as error:
-                    hint = "; --repeat 1 takes one step as it is" if n_repeats > 1 else ""
-                    raise TraceError(f"{error}{hint}", self._script) from None
+                return self._merged(recording, min(n_repeats, wanted.repeat))
         said = "no step of an optimizer and no mark_step() was seen"
         raise TraceError(
             f"{f'it ended after {self._ended} steps' if self._ended else said}: "
@@ -185,25 +178,54 @@ class _Watch:
             self._script,
         )
 
+    def _merged(self, recording: Recording, n_repeats: int) -> Recording:
+        """Return one recording of the repeats that there are."""
+        wanted = self._wanted
+        try:
+            merged = repeats(recording, n_repeats, wanted.steps)
+        except TraceError as error:
+            hint = "; --repeat 1 takes one step as it is, --steps N several that take turns"
+            hint = hint if n_repeats > 1 else ""
+            raise TraceError(f"{error}{hint}", self._script) from None
+        if n_repeats == wanted.repeat:
+            return merged
+        note = f"{n_repeats} repeats instead of {wanted.repeat}: the script ended"
+        return replace(merged, notes=(note, *merged.notes))
+
+    def _recorded(self, session: Session) -> Recording:
+        """Return what a session recorded; if it had to stop, say where and why."""
+        try:
+            return session.recording()
+        except TraceError as error:
+            raise TraceError(str(error), _place(self._script, session.failed_at)) from error
+
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         """Count a step of the first optimizer that steps; a forked process trains for itself."""
         if os.getpid() != self._process:
             return
         if threading.get_ident() != self._thread:
-            raise TraceError(
-                f"{type(optimizer).__name__} stepped in thread "
-                f"{threading.current_thread().name!r}: only the script's own thread is seen"
-            )
+            self._refuse_thread(optimizer)
         if all(optimizer is not known for known in self._optimizers):
             self._optimizers.append(optimizer)
         if not self._is_said and optimizer is self._optimizers[0]:
             self._step_ended()
 
+    def _refuse_thread(self, optimizer: Any) -> None:
+        """End a thread in which an optimizer stepped, quietly; the reason is told at the end."""
+        if self._failure is None and not self.is_done:
+            self._failure = TraceError(
+                f"{type(optimizer).__name__} stepped in thread "
+                f"{threading.current_thread().name!r}: only the script's own thread is seen",
+                _place(self._script, traceback.extract_stack()),
+            )
+        self.is_done = True
+        raise SystemExit
+
     def _said(self) -> None:
         """Count a mark of the script; from the first on, only marks count."""
         if os.getpid() != self._process:
             return
-        if not self._is_said:
+        if not self._is_said and not self.is_done:
             self._is_said, self._ended = True, 0
             if self._session is not None:
                 self._session.close()
@@ -211,7 +233,9 @@ class _Watch:
         self._step_ended()
 
     def _step_ended(self) -> None:
-        """Begin to record, go on, or end the script."""
+        """Begin to record, go on, or end the script; again, if it did not let itself be ended."""
+        if self.is_done:
+            raise _EnoughError
         wanted = self._wanted
         self._ended += 1
         if self._session is not None:
@@ -219,6 +243,7 @@ class _Watch:
             is_enough = self._ended == wanted.skip + wanted.steps * wanted.repeat
             if is_enough or self._session.has_failed:
                 self._session.close()
+                self.is_done = True
                 raise _EnoughError
         elif self._ended == wanted.skip:
             self._session = Session(
@@ -247,7 +272,7 @@ def _forks_apart() -> Iterator[None]:
 
 def _exit_code(error: BaseException) -> int:
     """Tell what a script ended with as Python does, and return the exit code."""
-    if isinstance(error, RematsimError) and error.__cause__ is not None:  # as ``_run`` puts it
+    if isinstance(error, RematsimError) and error.__cause__ is not None:  # as ``_explain`` puts it
         error = error.__cause__
     if not isinstance(error, SystemExit):
         traceback.print_exception(error)
@@ -258,9 +283,7 @@ def _exit_code(error: BaseException) -> int:
     return 1
 
 
-def _run(
-    script: str, arguments: Sequence[str], when_cut: Callable[[], None], hint: str = ""
-) -> None:
+def _run(script: str, arguments: Sequence[str], watch: _Watch, hint: str) -> None:
     """Run a script as the main program, until it ends or enough is recorded.
 
     The hint stands behind what a script's own failure says.
@@ -270,26 +293,31 @@ def _run(
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
         runpy.run_path(script, run_name="__main__")
-    except _EnoughError:
-        when_cut()
-    except (KeyboardInterrupt, Terminated):
-        raise
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            raise TraceError(f"it ended with exit code {end.code}", script) from end
-    except RematsimError as error:
-        raise type(error)(f"{_place(script, error)}: {error}") from error
-    except BaseException as error:
-        what = f"the script failed: {type(error).__name__}: {error}{hint}"
-        if isinstance(error, Exception) and is_lack_of_cuda(error):
-            what = no_cuda("cuda")
-        raise TraceError(what, _place(script, error)) from error
+    except BaseException as end:
+        if not watch.is_done:
+            _explain(script, end, hint)
     finally:
         sys.argv, sys.path[:] = before
 
 
-def _place(script: str, error: BaseException) -> str:
-    """Return the script and the last line of it that an exception passed through."""
-    frames = traceback.extract_tb(error.__traceback__)
+def _explain(script: str, end: BaseException, hint: str) -> None:
+    """Raise what a user should read of how a script ended; nothing, if it ended well."""
+    place = _place(script, traceback.extract_tb(end.__traceback__))
+    if isinstance(end, SystemExit):
+        if end.code not in (None, 0):
+            raise TraceError(f"it ended with exit code {end.code}", script) from end
+    elif isinstance(end, RematsimError):
+        raise type(end)(f"{place}: {end}") from end
+    elif isinstance(end, KeyboardInterrupt | Terminated):
+        raise end
+    else:
+        what = f"the script failed: {type(end).__name__}: {' '.join(str(end).split())}{hint}"
+        if isinstance(end, Exception) and is_lack_of_cuda(end):
+            what = no_cuda("cuda")
+        raise TraceError(what, place) from end
+
+
+def _place(script: str, frames: Iterable[traceback.FrameSummary]) -> str:
+    """Return the script and its last line among some frames."""
     lines = [frame.lineno for frame in frames if frame.filename == script]
     return f"{script}:{lines[-1]}" if lines else script

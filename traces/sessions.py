@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cache
+from traceback import FrameSummary
 from typing import Any
 
 from torch.nn import Module
@@ -21,6 +22,7 @@ from .marks import listeners
 from .recorder import Recorder
 from .recording import Recording
 from .refusing import CompiledSentinel, refuse_compiled
+from .unseen import UnseenMakers
 
 __all__ = ["Session", "after_steps"]
 
@@ -106,6 +108,9 @@ class Session:
                 undo.callback(after_steps(self._stepped).remove)
             self._sentinel.open()
             undo.callback(self._sentinel.close)
+            makers = UnseenMakers(recorder.run_maker)
+            makers.open()
+            undo.callback(makers.close)
             undo.enter_context(recorder)
             _running.append(self)
             undo.callback(_running.remove, self)
@@ -132,14 +137,19 @@ class Session:
         """Whether recording had to stop."""
         return self._recorder is not None and self._recorder.failure is not None
 
+    @property
+    def failed_at(self) -> Iterable[FrameSummary]:
+        """The stack of calls, outermost first, when recording had to stop; else empty."""
+        return (self._recorder and self._recorder.failed_at) or ()
+
     def end_step(self, is_said: bool) -> None:
         """Note that a step ends: by a mark of the program, or because its optimizer stepped."""
         assert self._recorder is not None, "a session that was opened"
         self._recorder.end_step(is_said)
 
     def _fail(self, failure: Exception) -> None:
-        if self._recorder is not None and self._recorder.failure is None:
-            self._recorder.failure = failure
+        if self._recorder is not None:
+            self._recorder.fail(failure)
 
     def _said(self) -> None:
         """Note a mark of the program."""

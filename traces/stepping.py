@@ -1,15 +1,18 @@
 """Cut a recording of several training steps into recordings of one or more steps each.
 
 Needs no torch. A step's recording has its own constants: what was there when it began and is used
-or goes in it.
+or goes in it. What goes before its first call is the step before's, and left out: gradients that a
+loop drops before anything else were not there at any call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from ..errors import TraceError
+from .merging import are_equal, merge
 from .recording import (
     Constant,
     Death,
@@ -18,8 +21,6 @@ from .recording import (
     Recording,
     StepEnd,
     View,
-    merge,
-    same_run,
 )
 
 
@@ -28,14 +29,20 @@ def whole(recording: Recording) -> Recording:
     return next(_pieces(recording, [[e for e in recording.events if not isinstance(e, StepEnd)]]))
 
 
-def repeats(recording: Recording, repeat: int, steps: int = 1) -> Recording:
+def repeats(
+    recording: Recording, repeat: int, steps: int = 1, *, is_block: bool = False
+) -> Recording:
     """Return one recording of ``steps`` steps, with median times over ``repeat`` of them.
 
     Parameters
     ----------
     recording : Recording
-        With a mark at the end of each step; what stands behind the last one is left out.
+        With a mark at the end of each step.
     repeat, steps : int
+    is_block : bool, optional
+        Whether the recording is these steps and nothing else: what stands behind the last mark
+        then belongs to the last step, and its like to each of them. Otherwise it is left out, and
+        so are further steps.
 
     Returns
     -------
@@ -44,49 +51,53 @@ def repeats(recording: Recording, repeat: int, steps: int = 1) -> Recording:
     Raises
     ------
     TraceError
-        There are more or fewer steps, or the repeats are not the same run.
-
-    Notes
-    -----
-    The first of three or more may differ from the others: what a loop does after its optimizer's
-    step, such as dropping gradients, is missing at its start. It is then left out.
+        There are fewer steps, or more in a block, or the repeats are not the same run.
     """
-    found = _between_marks(recording.events)
-    if len(found) != repeat * steps:
+    events, ends = _marked(recording.events)
+    wanted = repeat * steps
+    if len(ends) < wanted or (is_block and len(ends) > wanted):
         raise TraceError(
-            f"{len(found)} steps instead of {repeat * steps} ({repeat} repeats of {steps}): a step "
+            f"{len(ends)} steps instead of {wanted} ({repeat} repeats of {steps}): a step "
             "ends where the optimizer's does, or with rematsim.traces.mark_step()"
         )
-    windows = [
-        [event for step in found[start : start + steps] for event in step]
-        for start in range(0, len(found), steps)
-    ]
-    recordings = list(_pieces(recording, windows))
-    if repeat > 2 and not same_run(recordings[0], recordings[1]):
-        del recordings[0]
-    return merge(recordings)
+    ends = ends[steps - 1 : wanted : steps]
+    behind = len(events) - ends[-1]
+    if is_block and behind:
+        whole_steps = list(_pieces(recording, _cut(events, [end + behind for end in ends])))
+        if are_equal(whole_steps):
+            return merge(whole_steps)
+    return merge(list(_pieces(recording, _cut(events, ends))))
 
 
-def _between_marks(events: Sequence[Event]) -> list[list[Event]]:
-    """Return the events of each step; marks that the program makes count before an optimizer's."""
+def _marked(events: Sequence[Event]) -> tuple[list[Event], list[int]]:
+    """Return the events without marks, and how many of them stand before each that counts.
+
+    Marks that the program makes count before an optimizer's.
+    """
     is_said = any(isinstance(event, StepEnd) and event.is_said for event in events)
-    found: list[list[Event]] = []
-    step: list[Event] = []
+    plain: list[Event] = []
+    ends: list[int] = []
     for event in events:
         if not isinstance(event, StepEnd):
-            step.append(event)
+            plain.append(event)
         elif event.is_said == is_said:
-            found.append(step)
-            step = []
-    return found
+            ends.append(len(plain))
+    return plain, ends
+
+
+def _cut(events: Sequence[Event], ends: Sequence[int]) -> list[Sequence[Event]]:
+    """Return the stretches of events that end at some positions."""
+    return [events[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _pieces(recording: Recording, windows: Sequence[Sequence[Event]]) -> Iterator[Recording]:
     """Yield a recording for each of some stretches of events that follow one another."""
     alive = dict(recording.constants)
     for window in windows:
-        yield _piece(recording, window, alive)
-        _advance(alive, window, recording)
+        n_ended = sum(1 for _ in takewhile(lambda event: isinstance(event, Death), window))
+        _advance(alive, window[:n_ended], recording)
+        yield _piece(recording, window[n_ended:], alive)
+        _advance(alive, window[n_ended:], recording)
 
 
 def _advance(alive: dict[int, Constant], window: Sequence[Event], recording: Recording) -> None:

@@ -101,6 +101,10 @@ class StorageTable:
                 lost = partial(self._lost, pointer, size, label)
                 self._watched[pointer] = weakref.ref(storage, lost)
 
+    def is_watched(self, storage: Any) -> bool:
+        """Say whether a storage was there when watching began, and no call has used it since."""
+        return storage._cdata in self._watched
+
     def _lost(self, pointer: int, size: int, label: str, _: object) -> None:
         """Note that a watched storage has died before any call used it."""
         del self._watched[pointer]

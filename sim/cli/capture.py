@@ -16,7 +16,7 @@ from .output import check_writable, format_bytes, format_count, format_ns
 from .streams import streams_kept
 
 if TYPE_CHECKING:
-    from ..traces.scripting import ScriptCapture
+    from ..traces.capturing import Capture
 
 SUFFIX = ".trace"
 
@@ -79,8 +79,8 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
         captured = capture_script(
             script, arguments, Wanted(**wanted), name=name, when_cut=do_not_wait
         )
-    captured.capture.save(file)
-    _tell(captured, path, wanted)
+    captured.save(file)
+    _tell(captured, path, wanted["device"])
 
 
 command.allow_interspersed_args = False  # what stands behind SCRIPT is the script's
@@ -102,15 +102,14 @@ def _wanted(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell(captured: ScriptCapture, path: str, wanted: dict[str, Any]) -> None:
+def _tell(log: Capture, path: str, device: str) -> None:
     """Say on standard error what was recorded; standard output is the script's."""
-    log = captured.capture
-    trace = log.trace
+    trace, repeats = log.trace, log.recording.repeats
     if trace.times_estimated:
-        times = f"estimated for {wanted['device']}"
+        times = f"estimated for {device}"
     else:
-        times = f"median of {captured.repeat}" if captured.repeat > 1 else "measured once"
-    for note in captured.notes:
+        times = f"median of {repeats}" if repeats > 1 else "measured once"
+    for note in log.notes:
         click.echo(f"rematsim: note: {note}", err=True)
     click.echo(
         f"rematsim: {path}: {format_count(log.ops)} operator calls, "

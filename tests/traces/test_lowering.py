@@ -6,6 +6,7 @@ import pytest
 from rematsim.errors import TraceError
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
 from rematsim.traces.lowering import to_trace
+from rematsim.traces.merging import merge
 from rematsim.traces.recording import (
     BackwardEntered,
     Constant,
@@ -16,7 +17,6 @@ from rematsim.traces.recording import (
     Recording,
     View,
     live_bytes,
-    merge,
     split_by_tensor,
 )
 from rematsim.traces.trace import Trace

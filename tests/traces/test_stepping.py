@@ -16,7 +16,7 @@ from rematsim.traces.recording import (
     View,
     live_bytes,
 )
-from rematsim.traces.stepping import _between_marks, _pieces, repeats, whole
+from rematsim.traces.stepping import _cut, _marked, _pieces, repeats, whole
 
 STEPPED, SAID = StepEnd(False), StepEnd(True)
 
@@ -70,7 +70,7 @@ def test_a_storage_that_got_a_name_later_has_it_as_a_constant() -> None:
     events = (*two_steps(STEPPED, STEPPED).events, call("neg", [4], 5, 16), STEPPED)
     for labels, wanted in (({4: "grad:w"}, "grad:w"), ({}, "constant:0")):
         recording = Recording(two_steps().constants, events, labels=labels)
-        third = list(_pieces(recording, _between_marks(events)))[2]
+        third = list(_pieces(recording, _cut(*_marked(events))))[2]
         assert [c.label for c in third.constants.values()] == [wanted]
 
 
