@@ -361,7 +361,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             number = storages.find(storage._cdata)
             if number is None:
                 number = storages.add(storage)
-                sizes.append((number, self._size(number, tensor, storage)))
+                is_ordinary = type(tensor) is Tensor and not (
+                    tensor.is_meta or self._has_zero_tensors
+                )
+                size = storage.nbytes() if is_ordinary else self._size(number, tensor, storage)
+                sizes.append((number, size))
             results.append(
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
             )
