@@ -11,6 +11,10 @@ class RematsimError(Exception):
     """Base class of everything that rematsim raises on purpose."""
 
 
+class Terminated(BaseException):
+    """Asked to end, by a signal; no `SystemExit`, which a user's code may raise as well."""
+
+
 class InputError(RematsimError, ValueError):
     """Something that the user handed in breaks a rule; the message says where and which."""
 

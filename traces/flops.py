@@ -30,7 +30,7 @@ VIEWS = _set("""alias as_strided detach diagonal expand expand_as permute select
     _unsafe_view view_as_real view_as_complex chunk narrow lift_fresh _conj _neg_view
     unsafe_split unsafe_chunk swapaxes movedim real imag squeeze_ unsqueeze_ t_ transpose_
     detach_ as_strided_ empty empty_like empty_strided new_empty new_empty_strided
-    resize_ set_ sym_size sym_numel sym_stride sym_storage_offset is_same_size""")
+    resize_ resize_storage_ set_ sym_size sym_numel sym_stride sym_storage_offset is_same_size""")
 FACTORIES = _set("zeros ones full arange rand randn randint randperm scalar_tensor")
 WRITES_ONLY = _set(
     "zero_ fill_ normal_ uniform_ bernoulli_ random_ exponential_ ones_like zeros_like full_like "

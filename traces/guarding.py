@@ -26,10 +26,11 @@ from torch.utils import _foreach_utils
 from torch.utils._mode_utils import no_dispatch
 
 from ..errors import InputError, RematsimError, TraceError
+from .fake_methods import HINT, answering_methods
 from .fake_modules import modules_of_fakes
 from .kernels import NEED_LENGTHS, amended, answered
-from .refusing import has_cuda_build
-from .schemas import traits_of
+from .refusing import has_cuda_build, higher_order
+from .schemas import HIGHER_ORDER, traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
 from .values import LARGEST, follow, value_of
 
@@ -55,6 +56,10 @@ _OF_FAKES = re.compile(
 )
 _MADE = "lift_fresh"  # the last that torch.tensor(...) does: a view of what it has made
 _COMPARES = {"allclose", "equal"}  # true, if every value is 1
+_LACKS_OF_CUDA = (
+    "not linked with support for cuda",
+    "Cannot access accelerator device when none is available",  # to(0): a number means a GPU
+)
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
 
@@ -79,6 +84,8 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         self.has_real_memory = False
         self._infinities: set[int] = set()
 
+    supports_higher_order_operators = True  # they come here then, to be refused in our words
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Go without a guard against compilation around each operator: it is slow.
@@ -97,6 +104,8 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         if func is _DEVICE and not self.in_kernel_invocation and isinstance(args[0], FakeTensor):
             return args[0].fake_device
         traits = traits_of(func)
+        if traits.role == HIGHER_ORDER:
+            raise higher_order(traits.name)
         if traits.role:  # an exception here could end the process
             return self.dispatch(func, types, args, kwargs)
         if kwargs:
@@ -164,10 +173,7 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
 
 
 def _needs_values(operator: str, hint: str = "") -> str:
-    return (
-        f"{operator}: its result depends on values, which fake tensors do not have; "
-        f"{hint}capture with real ones (without --fake)"
-    )
+    return f"{operator}: its result depends on values, which fake tensors do not have; {hint}{HINT}"
 
 
 def _refuse_cuda(device: Any) -> None:
@@ -178,7 +184,7 @@ def _refuse_cuda(device: Any) -> None:
 
 def is_lack_of_cuda(error: Exception) -> bool:
     """Say whether an exception is torch's own refusal of CUDA, on a build without it."""
-    return "not linked with support for cuda" in str(error)
+    return any(text in str(error) for text in _LACKS_OF_CUDA)
 
 
 def said_of_fakes(error: Exception) -> str | None:
@@ -189,10 +195,7 @@ def said_of_fakes(error: Exception) -> str | None:
     is_torchs = type(error).__module__.startswith("torch._subclasses")
     if not is_torchs and not _OF_FAKES.search(message):
         return None
-    return (
-        f"torch cannot do this with fake tensors: {type(error).__name__}: {message}; "
-        "capture with real ones (without --fake)"
-    )
+    return f"torch cannot do this with fake tensors: {type(error).__name__}: {message}; {HINT}"
 
 
 def no_cuda(device: str) -> str:
@@ -253,6 +256,7 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         stack.enter_context(_lists_of_fakes())
         stack.enter_context(modules_of_fakes(fakes))
+        stack.enter_context(answering_methods())
         stack.enter_context(fakes)
         if target == "cuda":
             stack.enter_context(CudaOperators())

@@ -149,8 +149,11 @@ class _Lowering:
         """Return the positions of written arguments, one a storage, constants left out.
 
         A constant is written in place: as a copy-on-write update, an optimizer step would hold
-        every parameter twice.
+        every parameter twice. One that is resized ends there; what follows is made by the call.
         """
+        for storage, _ in call.bytes_after:
+            if storage in self._buffers:
+                self._buffers[storage].is_constant = False
         first = {call.arguments[position].storage: position for position in reversed(call.written)}
         return sorted(p for storage, p in first.items() if not self._buffers[storage].is_constant)
 

@@ -62,6 +62,14 @@ class OpenCall(NamedTuple):
         self.arguments.append(view)
         self.parts.append(part)
 
+    def add_resized(self, view: RawView, storage: Any, before: int) -> None:
+        """Note a storage, as an argument, that has been given another size already."""
+        assert self.storages is not None, "a call that writes"
+        self.storages[view[0]] = (storage, before)
+        self.written.append(len(self.arguments))
+        self.arguments.append(view)
+        self.parts.append(-1)
+
     def resized(self) -> list[tuple[int, int]]:
         """Return the written storages that have another size now; let go of all of them."""
         assert self.storages is not None, "a call that writes"

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from ..errors import TraceError
 from ..opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER
@@ -27,32 +27,30 @@ from .module_paths import ModulePaths
 from .naming import constant_labels
 from .raw_events import BACKWARD, STEP_END, WITHOUT_GRAD, OpenCall, RawEvent, RawView, events_of
 from .recording import Constant, Recording
+from .refusing import higher_order
+from .resizing import ResizeWatch
 from .schemas import (
     CLOSES_REGION,
+    HIGHER_ORDER,
     OPENS_REGION,
+    STORAGE_RESIZE,
     Traits,
     learn_maker,
     traits_by_id,
     traits_of,
     written_arguments,
 )
-from .storages import StorageTable, dense_tensors, living_storages
+from .storages import StorageTable, dense_tensors, explained, has_memory, living_storages
 
 _NO_TENSORS = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout}
 _TENSORS = {Tensor, Parameter}
 _LISTS = {list, tuple}
+_get_dispatch_mode = torch._C._get_dispatch_mode
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.ops.prim.device.default
 _NO_STEP = -2  # as a graph task: none, and not even the absence of one
 _WITHOUT_GRAD = {PHASE_FORWARD: WITHOUT_GRAD, PHASE_BACKWARD: PHASE_BACKWARD}
 _is_grad_enabled = torch.is_grad_enabled
-
-
-def _is_hollow(tensor: Tensor) -> bool:
-    """Say whether a tensor has no memory: forward-mode autograd's zeros, and what it asks of them.
-
-    It is asked only once a run has made such zeros.
-    """
-    return bool(tensor._is_zerotensor()) or tensor.device.type == "meta"
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -91,7 +89,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._constants: dict[int, Constant] = {}
         self._names: dict[int, str] = {}
         self._storages = StorageTable()
+        self._counts_fakes = _get_dispatch_mode(_FAKE) is not None
+        self._memoryless: set[int] = set()  # meta tensors
+        self._resizes = ResizeWatch(self._is_open, self._storage_resized)
         self._labels = constant_labels(self._models, self._optimizers)
+
+    supports_higher_order_operators = True  # they come here then, to be refused in our words
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -101,14 +104,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """
         return False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Stay away while torch compiles: meeting the recorder it would raise into the program."""
+        return True
+
     def __enter__(self) -> Recorder:
-        self._storages.watch(living_storages().values(), self._labels)
+        self._storages.watch(living_storages(self._counts_fakes).values(), self._labels)
         self._modules.open()
+        self._resizes.open()
         super().__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
+        self._resizes.close()
         self._modules.close()
         self._flush_deaths()
         self._storages.close()
@@ -145,12 +155,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if traits.role or self.failure is not None:
             if func is _DEVICE and (device := getattr(args[0], "fake_device", None)):
                 return device  # autograd asks for it at each gradient
-            self._follow_region(traits.role, args)
+            self._follow_region(traits, args)
             return func(*args, **kwargs)
         try:
             call = self._begin(traits, args, kwargs)
         except Exception as failure:
-            self.fail(failure)
+            self.fail(explained(failure, args, kwargs))
             return func(*args, **kwargs)
         started = self._now()
         output = func(*args, **kwargs)
@@ -158,7 +168,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         try:
             self._end(traits, call, output, started, ended)
         except Exception as failure:
-            self.fail(failure)
+            self.fail(explained(failure, args, kwargs, output))
         return output
 
     def run_maker(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -173,8 +183,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if self.failure is None:
             self.failure, self.failed_at = failure, traceback.extract_stack()
 
-    def _follow_region(self, role: int, args: Any) -> None:
+    def _follow_region(self, traits: Traits, args: Any) -> None:
         """Follow the profiler's regions; ``Optimizer.step`` runs in one of its own."""
+        role = traits.role
+        if role == HIGHER_ORDER:
+            self.fail(higher_order(traits.name))
         if role == OPENS_REGION:
             is_step = str(args[0]).startswith("Optimizer.step")
             self._regions.append(graph_task() if is_step else _NO_STEP)
@@ -271,9 +284,48 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if tensor.grad_fn is not None and not self._engine.is_running:
             self._refuse_unseen(tensor, storage)
         number = self._storages.add(storage)
-        label = self._labels.pop(storage._cdata, "")
-        self._constants[number] = Constant(label, storage.nbytes())
+        self._there_before(number, storage, self._size(number, tensor, storage))
         return number
+
+    def _there_before(self, number: int, storage: Any, size: int) -> None:
+        """Note a storage as a constant."""
+        self._constants[number] = Constant(self._labels.pop(storage._cdata, ""), size)
+
+    def _size(self, number: int, tensor: Tensor, storage: Any) -> int:
+        """Return the bytes of a storage that is new here."""
+        is_zeros = self._has_zero_tensors and tensor._is_zerotensor()  # forward-mode autograd's
+        if has_memory(tensor, storage, self._counts_fakes) and not is_zeros:
+            return int(storage.nbytes())
+        self._memoryless.add(number)
+        return 0
+
+    def _is_open(self) -> bool:
+        """Say whether a resize would be between two operators, and not what one of them does."""
+        return self.failure is None and (
+            threading.get_ident() != self._thread or self in _get_current_dispatch_mode_stack()
+        )
+
+    def _storage_resized(self, storage: Any, before: int) -> None:
+        """Note that the program has changed the size of a storage, by no operator."""
+        number = self._storages.find(storage._cdata)
+        if threading.get_ident() != self._thread:
+            if number is not None:
+                self.is_elsewhere("resize_ of a captured storage")
+            return
+        is_unreal = storage.device.type == "meta" and not self._counts_fakes
+        if number in self._memoryless or is_unreal:
+            return
+        try:
+            if number is None:
+                number = self._storages.add(storage)
+                self._there_before(number, storage, before)
+            call = self._begin(STORAGE_RESIZE, (), {})
+            assert isinstance(call, OpenCall), "a call that writes"
+            call.add_resized((number, 0, (before,), (1,), torch.uint8), storage, before)
+            now = self._now()
+            self._end(STORAGE_RESIZE, call, None, now, now)
+        except Exception as failure:
+            self.fail(failure)
 
     def _refuse_unseen(self, tensor: Tensor, storage: Any) -> None:
         """Refuse what autograd knows, and was made during the capture, and not in sight of it.
@@ -293,6 +345,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
     ) -> None:
         """Note an operator's results after it has run."""
         sizes = call.resized() if type(call) is OpenCall else []
+        if sizes and self._memoryless:
+            sizes = [size for size in sizes if size[0] not in self._memoryless]
         keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
         outputs: Iterable[Tensor] = ()
         if traits.is_plain:
@@ -306,8 +360,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             number = storages.find(storage._cdata)
             if number is None:
                 number = storages.add(storage)
-                is_hollow = self._has_zero_tensors and _is_hollow(tensor)
-                sizes.append((number, 0 if is_hollow else storage.nbytes()))
+                is_ordinary = type(tensor) is Tensor and not (
+                    tensor.is_meta or self._has_zero_tensors
+                )
+                size = storage.nbytes() if is_ordinary else self._size(number, tensor, storage)
+                sizes.append((number, size))
             results.append(
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from ..errors import InputError, TraceError
 
+_ASKING = "torch._dynamo.eval_frame"  # where compiled functions ask for their callback
+_COMPILES = "torch.compile; torch.cond and flex_attention use it"
 _HINT = "capture it uncompiled: set TORCHDYNAMO_DISABLE=1, or do not call torch.compile"
 
 
@@ -39,15 +41,37 @@ def compiled_calls_reported(report: Callable[[Exception], None]) -> Iterator[Non
     """Notice calls of functions that ``torch.compile`` made, in the block.
 
     Such a function asks for its callback before each call; one that compiles, and not one that
-    forbids it, counts.
+    forbids it, counts. ``torch.cond`` and ``flex_attention`` compile, too.
     """
 
     def note(callback: Any = None) -> None:
         if callable(callback):
-            report(TraceError(f"a compiled function was called (torch.compile): {_HINT}"))
+            report(TraceError(f"a compiled function was called ({_COMPILES}): {_HINT}"))
 
-    with _overheard("torch._dynamo.eval_frame", "_callback_from_stance", note):
+    with ExitStack() as stack:
+
+        def listen() -> None:
+            stack.enter_context(_overheard(_ASKING, "_callback_from_stance", note))
+
+        if _ASKING in sys.modules:
+            listen()
+        else:
+            stack.callback(setattr, torch, "compile", torch.compile)
+            torch.compile = _followed_once(torch.compile, listen)
         yield
+
+
+def _followed_once(function: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:
+    """Make a function that runs another and, the first time, something behind it."""
+    pending = [then]
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        if pending:
+            pending.pop()()
+        return made
+
+    return run
 
 
 @contextmanager
@@ -83,6 +107,14 @@ def is_watched_here(mode: Any) -> bool:
     The engine of autograd runs threads of its own, with the modes of the thread that started it.
     """
     return any(mode is one for one in _get_current_dispatch_mode_stack())
+
+
+def higher_order(name: str) -> TraceError:
+    """Return the refusal of an operator that takes functions: they run where no mode sees them."""
+    return TraceError(
+        f"{name}: an operator that takes functions (torch.cond, flex_attention and their like) "
+        "cannot be captured; use plain Python or ordinary operators in its place"
+    )
 
 
 def has_cuda_build() -> bool:

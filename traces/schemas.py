@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch._ops import HigherOrderOperator
 
 from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
 from .importers.et_schemas import RUNNING_STATISTICS, TRAINING_ARGUMENT
@@ -22,7 +23,7 @@ COLLECTIVES = ("c10d", "_c10d_functional", "_dtensor")
 
 
 # What an operator is to a capture.
-COMPUTES, ASKS, OPENS_REGION, CLOSES_REGION = range(4)
+COMPUTES, ASKS, OPENS_REGION, CLOSES_REGION, HIGHER_ORDER = range(5)
 
 
 class Traits(NamedTuple):
@@ -97,7 +98,9 @@ def traits_of(func: Any) -> Traits:
 
 
 def _read(func: Any) -> Traits:
-    """Read an operator's schema."""
+    """Read an operator's schema; one that takes functions (``torch.cond``) has none."""
+    if isinstance(func, HigherOrderOperator):
+        return _without_schema(func.__name__, HIGHER_ORDER)
     schema = func._schema
     namespace, name = schema.name.split("::")
     writes = [
@@ -133,6 +136,14 @@ def _read(func: Any) -> Traits:
             and not (is_foreach or is_inplace_view or "resize" in name)
         ),
     )
+
+
+def _without_schema(name: str, role: int, written: frozenset[int | str] = frozenset()) -> Traits:
+    """Return the traits of what is no operator of ATen's kind; it returns no tensor."""
+    return Traits(name, written, (), 0, False, False, role, is_plain=False, writes_first=False)
+
+
+STORAGE_RESIZE = _without_schema("resize_storage_", COMPUTES, frozenset({0}))
 
 
 def learn_maker(func: Any) -> None:

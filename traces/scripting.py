@@ -2,22 +2,25 @@
 
 Needs torch, the extra ``capture``. The script runs as it would by itself; each step of its
 optimizer marks the end of a training step (or each ``mark_step()``, where it calls that), and when
-enough steps are recorded the script is ended.
+enough steps are recorded the script is ended, at the next forward pass.
 """
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from ..errors import InputError, RematsimError, TraceError
+from torch.nn.modules.module import register_module_forward_pre_hook as before_forward
+
+from ..errors import InputError, RematsimError, Terminated, TraceError
 from .capturing import Capture
 from .clocks import NoClock
 from .devices import device
@@ -28,6 +31,8 @@ from .naming import models_of
 from .recording import Recording
 from .sessions import Session, after_steps
 from .stepping import repeats
+
+_FAKE_HINT = "it ran under fake tensors, which have no values; without --fake it may pass"
 
 
 class Wanted(NamedTuple):
@@ -58,7 +63,14 @@ class _EnoughError(BaseException):
     """Ends a script whose steps are recorded; no ``except Exception`` stops it."""
 
 
-def capture_script(script: str, arguments: Sequence[str], wanted: Wanted, *, name: str) -> Capture:
+def capture_script(
+    script: str,
+    arguments: Sequence[str],
+    wanted: Wanted,
+    *,
+    name: str,
+    when_cut: Callable[[], None] = lambda: None,
+) -> Capture:
     """Run a script and record steps of its training.
 
     Parameters
@@ -70,6 +82,9 @@ def capture_script(script: str, arguments: Sequence[str], wanted: Wanted, *, nam
     wanted : Wanted
     name : str
         Name of the trace.
+    when_cut : callable, optional
+        Called where the script is ended before its own end: what it has started, such as a thread
+        that waits for work, may never end.
 
     Returns
     -------
@@ -87,7 +102,10 @@ def capture_script(script: str, arguments: Sequence[str], wanted: Wanted, *, nam
     with ExitStack() as stack:
         fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
         stack.enter_context(watch.hooks())
-        _run(script, arguments, watch)
+        with _forks_apart():
+            _run(script, arguments, watch)
+    if watch.is_done:
+        when_cut()
     recorded = watch.recorded()
     if fakes is not None:
         recorded = with_estimated_times(recorded, device(wanted.device))
@@ -126,7 +144,8 @@ class _Watch:
     def __init__(self, script: str, wanted: Wanted) -> None:
         self._script, self._wanted = script, wanted
         self.is_fake = wanted.target is not None
-        self._thread = threading.get_ident()
+        self._thread, self._process = threading.get_ident(), os.getpid()
+        self._hooks = ExitStack()
         self._optimizers: list[Any] = []
         self._is_said = False
         self._ended = 0
@@ -137,15 +156,12 @@ class _Watch:
     @contextmanager
     def hooks(self) -> Iterator[None]:
         """Watch in the block."""
-        hook = after_steps(self._stepped)
-        listeners.append(self._said)
-        try:
+        with self._hooks as hooks:
+            hooks.callback(after_steps(self._stepped).remove)
+            listeners.append(self._said)
+            hooks.callback(listeners.remove, self._said)
+            hooks.callback(self._close)
             yield
-        finally:
-            listeners.remove(self._said)
-            hook.remove()
-            if self._session is not None:
-                self._session.close()
 
     def recorded(self) -> Recording:
         """Return the recording."""
@@ -186,7 +202,9 @@ class _Watch:
             raise TraceError(str(error), _place(self._script, session.failed_at)) from error
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """Count a step of the first optimizer that steps."""
+        """Count a step of the first optimizer that steps; a forked process trains for itself."""
+        if os.getpid() != self._process:
+            return
         if threading.get_ident() != self._thread:
             self._refuse_thread(optimizer)
         if all(optimizer is not known for known in self._optimizers):
@@ -207,6 +225,8 @@ class _Watch:
 
     def _said(self) -> None:
         """Count a mark of the script; from the first on, only marks count."""
+        if os.getpid() != self._process:
+            return
         if not self._is_said and not self.is_done:
             self._is_said, self._ended = True, 0
             if self._session is not None:
@@ -216,17 +236,16 @@ class _Watch:
 
     def _step_ended(self) -> None:
         """Begin to record, go on, or end the script; again, if it did not let itself be ended."""
-        if self.is_done:
-            raise _EnoughError
+        if self.is_done or self._is_full():
+            self._end()
         wanted = self._wanted
         self._ended += 1
         if self._session is not None:
             self._session.end_step(self._is_said)
-            is_enough = self._ended == wanted.skip + wanted.steps * wanted.repeat
-            if is_enough or self._session.has_failed:
-                self._session.close()
-                self.is_done = True
-                raise _EnoughError
+            if self._session.has_failed or (self._is_full() and self._is_said):
+                self._end()
+            if self._is_full():  # it ends where the next forward pass begins: see stepping.py
+                self._hooks.callback(before_forward(self._goes_on).remove)
         elif self._ended == wanted.skip:
             self._session = Session(
                 self._script,
@@ -235,6 +254,55 @@ class _Watch:
                 clock=NoClock() if wanted.target else None,
             )
             self._session.open()
+
+    def _is_full(self) -> bool:
+        """Say whether all steps that are wanted have been recorded."""
+        wanted = self._wanted
+        return self._ended == wanted.skip + wanted.steps * wanted.repeat
+
+    def _goes_on(self, *_: Any) -> None:
+        """End the script where a module begins to run, behind the last step."""
+        if (os.getpid(), threading.get_ident()) == (self._process, self._thread):
+            self._end()
+
+    def _end(self) -> NoReturn:
+        """End the script; what it does then changes nothing."""
+        self._close()
+        self.is_done = True
+        raise _EnoughError
+
+    def _close(self) -> None:
+        """Stop recording."""
+        if self._session is not None:
+            self._session.close()
+
+
+@contextmanager
+def _forks_apart() -> Iterator[None]:
+    """End a process that the script forks as the script alone would: it has nothing to record."""
+    process = os.getpid()
+    code: object = 0
+    try:
+        yield
+    except BaseException as error:
+        if os.getpid() == process:
+            raise
+        code = _exit_code(error)
+    if os.getpid() != process:
+        raise SystemExit(code)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Tell what a script ended with as Python does, and return the exit code."""
+    if isinstance(error, RematsimError) and error.__cause__ is not None:  # as ``_explain`` puts it
+        error = error.__cause__
+    if not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+        return 1
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)  # noqa: T201 (in place of Python)
+    return 1
 
 
 def _run(script: str, arguments: Sequence[str], watch: _Watch) -> None:
@@ -256,15 +324,17 @@ def _explain(script: str, end: BaseException, is_fake: bool) -> None:
     place = _place(script, traceback.extract_tb(end.__traceback__))
     if isinstance(end, SystemExit):
         if end.code not in (None, 0):
-            raise TraceError(f"it ended with exit code {end.code}", script) from None
+            raise TraceError(f"it ended with exit code {end.code}", script) from end
     elif isinstance(end, RematsimError):
         raise type(end)(f"{place}: {end}") from end
-    elif isinstance(end, Exception):
-        what = said_of_fakes(end) if is_fake else None
-        what = what or f"the script failed: {type(end).__name__}: {' '.join(str(end).split())}"
-        raise TraceError(what, place) from end
-    else:
+    elif isinstance(end, KeyboardInterrupt | Terminated):
         raise end
+    else:
+        what = said_of_fakes(end) if is_fake and isinstance(end, Exception) else None
+        hint = f"; {_FAKE_HINT}" if is_fake else ""
+        failure = f"{type(end).__name__}: {' '.join(str(end).split())}"
+        what = what or f"the script failed: {failure}{hint}"
+        raise TraceError(what, place) from end
 
 
 def _place(script: str, frames: Iterable[traceback.FrameSummary]) -> str:

@@ -6,14 +6,17 @@ Needs torch, so only the modules of a capture import it. What users call is in `
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from traceback import FrameSummary
 from typing import Any
 
+from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
 
-from ..errors import InputError
+from ..errors import InputError, TraceError
 from ..garbage import collection_paused
 from .clocks import Clock
 from .marks import listeners
@@ -30,6 +33,20 @@ from .unseen import UnseenMakers
 __all__ = ["Session", "after_steps"]
 
 _running: list[Session] = []
+
+
+@cache
+def _watch_forks() -> None:
+    """Let forked processes, which run this once each, not record: nobody would read it."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_abandon)
+
+
+def _abandon() -> None:
+    for session in _running:
+        session._fail(TraceError("this process was forked in it"))
+        if session._was_collecting:
+            gc.enable()
 
 
 class Session:
@@ -64,6 +81,7 @@ class Session:
         self._clock, self._has_marks = clock, has_marks
         self._metronome = self._optimizers[0] if self._optimizers else None
         self._recorder: Recorder | None = None
+        self._was_collecting = True
         self._closing = ExitStack()
 
     def open(self) -> None:
@@ -72,29 +90,33 @@ class Session:
         Raises
         ------
         InputError
-            If another capture is running, or a model is compiled.
+            If another capture is running, a model is compiled or is none, or an optimizer is none.
         """
         if _running:
             raise InputError(
                 f"capture {self.name!r}: capture {_running[0].name!r} is running; "
                 "nesting is refused"
             )
+        _watch_forks()
+        _check_kinds(self._models, self._optimizers)
         refuse_compiled(self._models)
+        self._was_collecting = gc.isenabled()
         gc.collect()
-        with ExitStack() as stack:
+        with ExitStack() as stack:  # so that nothing is left behind if something here fails
             stack.enter_context(collection_paused())
-            self._recorder = Recorder(self._models, self._optimizers, self._clock)
+            recorder = Recorder(self._models, self._optimizers, self._clock)
             listeners.append(self._said)
             stack.callback(listeners.remove, self._said)
             stack.callback(after_steps(self._stepped).remove)
             stack.enter_context(compiled_calls_reported(self._fail))
             stack.enter_context(backward_passes_reported(self._backward_begins))
-            makers = UnseenMakers(self._recorder.run_maker)
+            makers = UnseenMakers(recorder.run_maker)
             makers.open()
             stack.callback(makers.close)
+            self._recorder = recorder
+            stack.enter_context(recorder)
             _running.append(self)
             stack.callback(_running.remove, self)
-            stack.enter_context(self._recorder)
             self._closing = stack.pop_all()
 
     def close(self) -> None:
@@ -154,3 +176,15 @@ class Session:
             self._metronome = optimizer
         if optimizer is self._metronome:
             self.end_step(is_said=False)
+
+
+def _check_kinds(models: Iterable[Any], optimizers: Iterable[Any]) -> None:
+    """Refuse what is no model or optimizer; what behaves like an optimizer is one."""
+    for model in models:
+        if not isinstance(model, Module):
+            raise InputError(f"model {type(model).__name__}: expected a torch.nn.Module")
+    for optimizer in optimizers:
+        if not isinstance(getattr(optimizer, "state", None), Mapping):
+            raise InputError(
+                f"optimizer {type(optimizer).__name__}: expected a torch.optim.Optimizer"
+            )

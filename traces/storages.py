@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .recording import Constant
 
@@ -141,14 +142,45 @@ def objects_of(kind: type) -> list[Any]:
     return [found for found in gc.get_objects() if issubclass(type(found), kind)]
 
 
-def living_storages() -> dict[int, Any]:
-    """Return the storages of all tensors that Python code can reach, by address."""
+def living_storages(counts_fakes: bool) -> dict[int, Any]:
+    """Return the storages of all tensors that Python code can reach, by address.
+
+    Parameters
+    ----------
+    counts_fakes : bool
+        As ``has_memory`` takes it; storages without memory are left out.
+    """
     found: dict[int, Any] = {}
-    for tensor in objects_of(torch.Tensor):
-        try:
-            for part in dense_tensors(tensor):
-                storage = part.untyped_storage()
-                found[storage._cdata] = storage
-        except (NotImplementedError, RuntimeError):  # no storage: a wrapper, or meta
-            continue
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass's own answers may be anything
+        for tensor in objects_of(torch.Tensor):
+            try:
+                for part in dense_tensors(tensor):
+                    storage = part.untyped_storage()
+                    if has_memory(part, storage, counts_fakes):
+                        found[storage._cdata] = storage
+            except Exception:  # no storage (a wrapper), or a subclass that refuses
+                continue
     return found
+
+
+def has_memory(tensor: torch.Tensor, storage: Any, counts_fakes: bool) -> bool:
+    """Say whether a tensor's storage is memory, or stands for it.
+
+    Parameters
+    ----------
+    tensor, storage : torch.Tensor, torch.UntypedStorage
+    counts_fakes : bool
+        Whether fake tensors stand for real ones, as in a fake capture; a tensor that is made on
+        the device ``meta`` never does.
+    """
+    return not (tensor.is_meta if counts_fakes else storage.device.type == "meta")
+
+
+def explained(failure: Exception, *values: Any) -> Exception:
+    """Return a failure to record, or what is to be said of the tensors that are its cause."""
+    if any(isinstance(x, torch.Tensor) and x.is_nested for x in tree_leaves(values)):
+        return UnseenMemoryError(
+            "a nested tensor: its memory cannot be followed; strided and sparse ones can be "
+            "captured"
+        )
+    return failure

@@ -12,7 +12,9 @@ import click
 
 from ..traces.devices import NAMES
 from . import options
+from .leaving import do_not_wait
 from .output import check_writable, format_bytes, format_count, format_ns
+from .streams import streams_kept
 
 if TYPE_CHECKING:
     from ..traces.capturing import Capture
@@ -75,10 +77,15 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     is_log(path)  # refuses a name that is none, before anything runs
     check_writable(path)
     _hint_at_order(arguments)
+    file = Path(path).absolute()  # the script may go to another folder
     from ..traces.scripting import Wanted, capture_script
 
-    captured = capture_script(script, arguments, Wanted(**wanted), name=given["name"] or stem)
-    captured.save(path)
+    name = given["name"] or stem
+    with streams_kept():
+        captured = capture_script(
+            script, arguments, Wanted(**wanted), name=name, when_cut=do_not_wait
+        )
+    captured.save(file)
     _tell(captured, path, wanted["device"])
 
 

@@ -19,9 +19,11 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from .. import __version__
-from ..errors import BudgetError, RematsimError, UnknownNameError
+from ..errors import BudgetError, RematsimError, Terminated, UnknownNameError
 from ..traces.wording import printable
+from .leaving import leave
 from .options import SETTINGS, debug_option
+from .streams import open_streams
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -84,14 +86,18 @@ def group() -> None:
     """
 
 
-class Terminated(BaseException):
-    """Asked to end, by that signal; no `SystemExit`, which a user's code may raise as well."""
-
-
 def run() -> NoReturn:
     """Run the command line and leave the process with its exit code."""
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(main(sys.argv[1:]))
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_end_at_once)
+    leave(main(sys.argv[1:]))
+
+
+def _end_at_once() -> None:
+    """Let a process that a script forks end by the signal, as it would without this command."""
+    if signal.getsignal(signal.SIGTERM) is _terminate:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
@@ -107,7 +113,7 @@ def main(arguments: list[str]) -> int:
     arguments : list of str
         What stands after ``rematsim``.
     """
-    _open_streams()
+    open_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -118,13 +124,6 @@ def main(arguments: list[str]) -> int:
     except BaseException as error:
         code = _end(error, "--debug" in arguments)
     return int(code or 0)
-
-
-def _open_streams() -> None:
-    """Put the null device where a standard stream was closed before the start."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 (for good)
 
 
 def _end(error: BaseException, is_debugging: bool) -> int:
