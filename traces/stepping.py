@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from ..errors import TraceError
 from ..opcodes import PHASE_FORWARD
@@ -55,8 +55,6 @@ def repeats(
         There are fewer steps, or more in a block, or the repeats are not the same run.
     """
     events, ends = _marked(recording.events)
-    if not is_block and not _is_said(recording.events):
-        ends = _settled(events, ends)
     wanted = repeat * steps
     if len(ends) < wanted or (is_block and len(ends) > wanted):
         raise TraceError(
@@ -69,6 +67,12 @@ def repeats(
         whole_steps = list(_pieces(recording, _cut(events, [end + behind for end in ends])))
         if are_equal(whole_steps):
             return merge(whole_steps)
+    if not is_block and not _is_said(recording.events):
+        settled = [_settled_end(events, 0, 0, ends[0]), *_settled(events, ends)]
+        try:
+            return merge(list(_pieces(recording, _cut(events, settled)))[1:])
+        except TraceError:  # the program may have ended where the last step did
+            pass
     return merge(list(_pieces(recording, _cut(events, ends))))
 
 
@@ -107,9 +111,14 @@ def _settled(events: Sequence[Event], ends: Sequence[int]) -> list[int]:
 
 
 def _settled_end(events: Sequence[Event], start: int, end: int, limit: int) -> int:
-    """Find where the step from ``start`` to ``end`` really ends, ``limit`` at the latest."""
-    step = (event for event in events[start:end] if isinstance(event, RecordedCall))
-    last_node = max((call.autograd_node for call in step), default=-1)
+    """Find where the step from ``start`` to ``end`` really ends, ``limit`` at the latest.
+
+    Of a step before the first event nothing is known but what the first call shows.
+    """
+    seen = events[start:end] or events[:limit]
+    calls = (event for event in seen if isinstance(event, RecordedCall))
+    nodes = [call.autograd_node for call in (calls if end > start else islice(calls, 1))]
+    last_node = max(nodes, default=-1)
     made: set[int] = set()
     settled = end
     for position in range(end, limit):

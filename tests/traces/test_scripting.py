@@ -55,10 +55,10 @@ def run(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_script_is_captured_as_it_is(run: Any, capsys: Any) -> None:
-    """Two steps are skipped, five recorded, and then the script ends: not its twenty."""
+    """Two steps are skipped, five recorded; the script ends where the next begins, not after 20."""
     assert run(TRAIN) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines() == [f"step {number} True" for number in range(6)]
+    assert out.splitlines() == [f"step {number} True" for number in range(7)]
     trace = load_trace("train.trace")
     assert trace.name == "train"
     assert f"rematsim: train.trace: {trace.n_calls} operator calls" in err

@@ -6,6 +6,7 @@ Needs torch.
 from __future__ import annotations
 
 import copy
+import pickle
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -173,20 +174,20 @@ def test_a_living_tensor_whose_subclass_refuses_everything_is_no_hindrance(torch
 def test_a_fake_value_is_formatted_as_a_real_one(torch: Any) -> None:
     """A loss in a line of progress: the made-up value, 1."""
     seen = []
-    traces.capture_fake(lambda: lambda: seen.append(f"{(torch.ones(3) * 2).sum():.3f}"), warmup=0)
+    traces.capture_fake(lambda: lambda: seen.append(f"{torch.rand(3).sum():.3f}"), warmup=0)
     assert seen == ["1.000"]
 
 
-@pytest.mark.parametrize("name", ["numpy", "save"])
-def test_what_needs_values_of_fakes_says_so(torch: Any, name: str, tmp_path: Any) -> None:
+@pytest.mark.parametrize("name", ["numpy", "pickle"])
+def test_what_needs_values_of_fakes_says_so(torch: Any, name: str) -> None:
     def run() -> None:
-        x = torch.ones(3)
+        x = torch.rand(2000)
         copy.copy(x)  # needs none
-        if name == "save":
-            torch.save({"x": x}, tmp_path / "x.pt")
+        if name == "pickle":
+            pickle.dumps(x)
         x.numpy()
 
-    with pytest.raises(TraceError, match=r"needs values, which fake tensors do not have; .*--fake"):
+    with pytest.raises(TraceError, match=r"fake tensors (do not )?have .*without --fake"):
         traces.capture_fake(lambda: run, warmup=0)
 
 
