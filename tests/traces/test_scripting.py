@@ -64,9 +64,9 @@ def test_a_script_is_captured_as_it_is(run: Any, capsys: Any) -> None:
     assert f"rematsim: train.trace: {trace.n_calls} operator calls" in err
     assert "(median of 5)" in err
     labels = set(trace.names)
-    assert {"param:0.weight", "grad:2.bias", "state:0.weight.exp_avg"} <= labels
-    assert "bytes (" in err  # gradients that the script drops in the step
-    assert "replay with banish, or call zero_grad() right behind" in err
+    assert {"param:0.weight", "state:0.weight.exp_avg"} <= labels
+    assert not any(label.startswith("grad:") for label in labels)  # the step before dropped them
+    assert "replay with banish" not in err
     assert "held:" in " ".join(labels)  # the last step's loss and logits
     assert "Sequential.0" in trace.modules
 
@@ -134,7 +134,7 @@ def test_batches_of_one_data_set_are_the_same_step(run: Any, capsys: Any, text: 
     """Each step sees another part of it; one in which an epoch begins is left out."""
     assert run(text) == 0
     err = capsys.readouterr().err
-    left_out = "1 of 5 repeats left out: repeat 3 differs" if text == LOADER else "median of 5"
+    left_out = "1 of 5 repeats left out: repeat 2 differs" if text == LOADER else "median of 5"
     assert left_out in err
 
 
