@@ -14,7 +14,8 @@ Jain et al., MLSys 2020, sections 4.2 (stages), 4.8 (when to free), 5.2 (R from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -40,6 +41,29 @@ def members(stages: int) -> list[int]:
         found.append(lowest.bit_length() - 1)
         stages ^= lowest
     return found
+
+
+class Links(NamedTuple):
+    """A graph's arrays as lists: what each node makes, what it reads, who makes each value."""
+
+    made: list[range]
+    reads: list[list[int]]
+    producer: list[int]
+
+
+_links: WeakKeyDictionary[StaticGraph, Links] = WeakKeyDictionary()
+
+
+def links_of(graph: StaticGraph) -> Links:
+    """Give a graph's links as lists, which are quick to go through; made once."""
+    if graph not in _links:
+        nodes = range(graph.n_nodes)
+        _links[graph] = Links(
+            [graph.values(node) for node in nodes],
+            [graph.reads_of(node).tolist() for node in nodes],
+            graph.producer.tolist(),
+        )
+    return _links[graph]
 
 
 def nothing_kept(graph: StaticGraph) -> Kept:
@@ -78,13 +102,16 @@ def minimal_computations(graph: StaticGraph, kept: Sequence[int]) -> Computed:
     -----
     One pass from the last node to the first: O(reads) operations on sets of n stages.
     """
+    made, reads, producer = links_of(graph)
     computed = [1 << node for node in range(graph.n_nodes)]
     for node in reversed(range(graph.n_nodes)):
-        for value in graph.values(node):
+        stages = computed[node]
+        for value in made[node]:
             # Kept into the next stage, and not there at the start of this one: made in this one.
-            computed[node] |= (kept[value] >> 1) & ~kept[value]
-        for value in graph.reads_of(node).tolist():
-            computed[graph.producer[value]] |= computed[node] & ~kept[value]
+            stages |= (kept[value] >> 1) & ~kept[value]
+        computed[node] = stages
+        for value in reads[node]:
+            computed[producer[value]] |= stages & ~kept[value]
     return computed
 
 
@@ -103,14 +130,16 @@ def trim(graph: StaticGraph, kept: Sequence[int]) -> tuple[Kept, Computed]:
 
 def _used(graph: StaticGraph, kept: Kept, computed: Computed) -> Kept:
     """Drop from each value's stages those in which it is made again, or not read from there on."""
+    _, reads, producer = links_of(graph)
     read = [0] * graph.n_values
-    for node, value in zip(graph.read_node.tolist(), graph.reads.tolist(), strict=True):
-        read[value] |= computed[node]
-    producer = graph.producer.tolist()
+    for node, values in enumerate(reads):
+        for value in values:
+            read[value] |= computed[node]
     found = []
     for value, stages in enumerate(kept):
         passing = stages & ~computed[producer[value]]
         used, step = passing & read[value], 1
+        passing &= (1 << used.bit_length()) - 1
         # Down from each use as far as it is kept: steps of 1, 2, 4, ... stages.
         while passing:
             used |= passing & (used >> step)
@@ -208,3 +237,11 @@ def checkpointed(graph: StaticGraph, nodes: Iterable[int]) -> Kept:
         for value in graph.values(int(node)):
             kept[value] = span(int(node) + 1, graph.n_nodes)
     return kept
+
+
+def made_bytes(graph: StaticGraph) -> list[int]:
+    """Add up what each node makes."""
+    before = np.concatenate([[0], np.cumsum(graph.size)]).astype(np.int64)
+    pointer = graph.value_pointer
+    made: list[int] = (before[pointer[1:]] - before[pointer[:-1]]).tolist()
+    return made
