@@ -11,7 +11,7 @@ Jain et al., MLSys 2020, appendix B (general graphs, articulation points); Chen 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import networkx as nx
 
@@ -83,7 +83,7 @@ def forward_links(graph: StaticGraph, forward: Iterable[int]) -> nx.Graph:
 
 
 def differentiated(graph: StaticGraph, forward: Sequence[int]) -> dict[int, int]:
-    """Give for each node outside of the forward pass the forward node that it differentiates.
+    """Give for each node of the backward pass the forward node that it differentiates.
 
     Where the backward pass mirrors the forward pass, as in the graphs of Checkmate, its mirror
     image. Elsewhere the newest forward node of which it reads something, and for one that reads
@@ -95,8 +95,8 @@ def differentiated(graph: StaticGraph, forward: Sequence[int]) -> dict[int, int]
         return pairs | ({n: 0} if graph.has_outputs else {})
     is_forward = set(forward)
     pairs, last = {}, forward[-1] if forward else 0
-    for node in range(graph.n_nodes):
-        if node not in is_forward:
+    for node, is_backward in enumerate(graph.backward.tolist()):
+        if is_backward:
             producers = graph.producer[graph.reads_of(node)].tolist()
             last = max((p for p in producers if p in is_forward), default=last)
             pairs[node] = last
@@ -128,8 +128,15 @@ class Segments:
             if producer not in self.is_forward or value in outputs:
                 self.always[value] |= span(producer + 1, last_reader[value] + 1)
 
-    def kept(self, checkpoints: Iterable[int]) -> Kept:
-        """Keep checkpoints for good, and each segment while it is computed and differentiated.
+    def backward(self, bounds: Sequence[int]) -> list[int]:
+        """Give the stages in which each of the segments between some nodes is differentiated."""
+        stages = [0] * (len(bounds) + 1)
+        for node, paired in self.pairs.items():
+            stages[bisect.bisect_right(bounds, paired)] |= 1 << node
+        return stages
+
+    def kept(self, checkpoints: Iterable[int], held: Mapping[int, int] | None = None) -> Kept:
+        """Keep checkpoints, and each segment while it is computed and differentiated.
 
         Gradients and outputs are kept from when they are made to where they are read last, and
         gradients of a segment while it is differentiated.
@@ -137,22 +144,26 @@ class Segments:
         Parameters
         ----------
         checkpoints : iterable of int
-            Forward nodes.
+            Forward nodes, each the first of its segment.
+        held : mapping of int to int, optional
+            Node -> stages for which a checkpoint is held; if not given, for good.
         """
         bounds, n = sorted(checkpoints), self.graph.n_nodes
         starts, ends = [0, *bounds], [*bounds, self.end]
-        backward = [0] * len(starts)
-        for node, paired in self.pairs.items():
-            backward[bisect.bisect_right(bounds, paired)] |= 1 << node
-        forward = [span(start, end + 1) for start, end in zip(starts, ends, strict=True)]
-        is_checkpoint = set(bounds)
+        gradients = self.backward(bounds)
+        during = [
+            stages | span(start, end + 1)
+            for start, end, stages in zip(starts, ends, gradients, strict=True)
+        ]
+        if held is None:
+            held = {node: span(node + 1, n) for node in bounds}
         kept = list(self.always)
         for node, made in enumerate(links_of(self.graph).made):
-            segment = bisect.bisect_right(bounds, self.pairs.get(node, node))
-            during = backward[segment]
+            stages = held.get(node, 0)
             if node in self.is_forward:
-                during |= forward[segment]
-            later = span(node + 1, n)
+                stages |= during[bisect.bisect_right(bounds, node)]
+            elif node in self.pairs:
+                stages |= gradients[bisect.bisect_right(bounds, self.pairs[node])]
             for value in made:
-                kept[value] |= later if node in is_checkpoint else during & later
+                kept[value] |= stages & span(node + 1, n)
         return kept
