@@ -75,12 +75,14 @@ def kept_of_saved(graph: StaticGraph, saved: Collection[int]) -> Kept:
     again = needs(graph, saved)
     is_forward = set(forward_nodes(graph))
     kept = nothing_kept(graph)
-    last_reader = graph.last_reader.tolist()
     for value, producer in enumerate(links_of(graph).producer):
+        readers = graph.readers(value).tolist()
         if producer not in is_forward or value in saved:
-            kept[value] |= span(producer + 1, last_reader[value] + 1)
+            # Up to its last reader, or to where that, or another, is computed again.
+            stages = [again.made_again.get(reader, reader) for reader in readers]
+            kept[value] |= span(producer + 1, max([producer, *stages, *readers]) + 1)
             continue
-        in_forward = [r for r in graph.readers(value).tolist() if r in is_forward]
+        in_forward = [reader for reader in readers if reader in is_forward]
         kept[value] |= span(producer + 1, max(in_forward, default=producer) + 1)
         if producer in again.made_again:
             made = again.made_again[producer]

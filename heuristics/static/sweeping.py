@@ -53,10 +53,13 @@ def cheapest(
     time_limit : float or None
         Seconds; what has been found by then counts.
     """
-    end = None if time_limit is None else time.perf_counter() + time_limit
+    started = time.perf_counter()
+    end = None if time_limit is None else started + time_limit
+    # The other half is for the schedules.
+    end_of_prices = None if time_limit is None else started + time_limit / 2
     priced: list[tuple[int, int, Choice]] = []
     for number, choice in enumerate(dict.fromkeys(choices)):
-        if _is_past(end):
+        if _is_past(end_of_prices) and priced:
             break
         computed = minimal_computations(graph, kept(choice))
         if count_of(computed) <= MOST_COMPUTATIONS_A_NODE * max(graph.n_nodes, 1):

@@ -105,10 +105,17 @@ def test_the_cut_saves_what_is_heavy_and_computes_the_rest_again() -> None:
     assert found is not None and found.cost == graph.base_cost + 1
 
 
-def test_what_is_not_saved_is_computed_once_more_at_most() -> None:
-    graph = workload(load_trace("bundled:unet")).graph
-    computed = minimal_computations(graph, kept_of_saved(graph, ()))
+@pytest.mark.parametrize("every", [0, 2, 3, 7])
+@pytest.mark.parametrize("trace", ["unet", "gpt", "treelstm"])
+def test_what_is_not_saved_is_computed_once_more_at_most(trace: str, every: int) -> None:
+    """Whichever values are saved: none, every second one, and so on."""
+    graph = workload(load_trace(f"bundled:{trace}")).graph
+    saved = range(0, graph.n_values, every) if every else ()
+    computed = minimal_computations(graph, kept_of_saved(graph, saved))
     assert max(stages.bit_count() for stages in computed) == 2
+    made_again = {node for node, stages in enumerate(computed) if stages.bit_count() > 1}
+    values = [[*graph.values(node)] for node in made_again]
+    assert not any(set(made) <= set(saved) for made in values if made)
 
 
 def test_blocks_are_known_by_their_modules() -> None:
