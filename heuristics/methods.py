@@ -7,24 +7,20 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import importlib.util
 import inspect
 import math
 import re
-import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any
 
 from ..errors import HeuristicError, InputError
 from ..texts import shown_number, split_list
 from . import registry
 from .registry import ENTRY_POINTS, Heuristic, place_of
+from .user_files import UserFunction, load_function
 
 SMALL = 0.01
-_FILE = re.compile(r"^(?P<path>.+\.py):(?P<function>\w+)$")
 _CALL = re.compile(r"^(?P<name>\w+)\((?P<arguments>.*)\)$", re.DOTALL)
 
 
@@ -64,8 +60,8 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
     text = method.strip()
     if registry.is_known(text):
         return registry.build(text)
-    if in_file := _FILE.match(text):
-        return _from_file(Path(in_file["path"]), in_file["function"])
+    if (in_file := load_function(text)) is not None:
+        return _from_file(in_file)
     if called := _CALL.match(text):
         return _from_call(called["name"], [a for a in split_list(called["arguments"]) if a])
     for point in entry_points(group=ENTRY_POINTS):
@@ -129,35 +125,12 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
     return registry.build(name, **parameters)
 
 
-def _from_file(path: Path, function: str) -> Heuristic:
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise HeuristicError(f"{path}: {error.strerror or error}") from None
-    name = f"rematsim_user_{hashlib.sha256(str(path.resolve()).encode() + source).hexdigest()[:16]}"
-    module = sys.modules.get(name)
-    if module is None:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
-            del sys.modules[name]
-            raise HeuristicError(f"{path}: {_place(error, path)}") from error
-    found = getattr(module, function, None)
-    if not callable(found):
-        known = [
-            n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == name
-        ]
-        raise HeuristicError(
-            f"{path}: no function {function!r}; it has {', '.join(known) or 'none'}"
-        )
+def _from_file(loaded: UserFunction) -> Heuristic:
+    found, path, digest = loaded
     made = _from_function(found)
-    own_name = made.name if hasattr(found, "heuristic") else f"{path.name}:{function}"
+    own_name = made.name if hasattr(found, "heuristic") else f"{path.name}:{found.__name__}"
     _named_apart(dataclasses.replace(made, name=own_name))
-    return dataclasses.replace(made, name=own_name, source=hashlib.sha256(source).hexdigest())
+    return dataclasses.replace(made, name=own_name, source=digest)
 
 
 def _named_apart(own: Heuristic) -> Heuristic:
@@ -168,17 +141,6 @@ def _named_apart(own: Heuristic) -> Heuristic:
             "give it another name"
         )
     return own
-
-
-def _place(error: BaseException, path: Path) -> str:
-    """Say what failed and in which line of the user's file."""
-    line = getattr(error, "lineno", None)
-    trace = error.__traceback__
-    while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return f"line {line}: {type(error).__name__}: {error}" if line else f"{error}"
 
 
 def _from_function(function: Callable[..., Any]) -> Heuristic:
