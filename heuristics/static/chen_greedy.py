@@ -1,0 +1,74 @@
+"""chen-greedy: a checkpoint whenever the forward pass has made so many bytes since the last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...static_graph import StaticGraph, evaluate
+from .chen_sqrt import sqrt_checkpoints
+from .registry import PlannerResult, planner
+from .segments import (
+    NO_BACKWARD,
+    POINTS,
+    Segments,
+    candidates,
+    chosen,
+    forward_nodes,
+)
+from .stages import made_bytes, schedule_of
+from .sweeping import MODES, cheapest
+
+STEPS = 300  # segment sizes tried, as published: hundredths of what the sqrt(n) plan takes;
+FINER_STEPS = 200  # and between them ones in equal ratios, down to a 10,000th of the largest
+
+
+def greedy_checkpoints(
+    graph: StaticGraph, nodes: Sequence[int], segment_bytes: int
+) -> tuple[int, ...]:
+    """Take one of some nodes whenever more than so many bytes have been made since the last."""
+    made, allowed = made_bytes(graph), set(nodes)
+    found, since = [], 0
+    for node in forward_nodes(graph):
+        since += made[node]
+        if since > segment_bytes and node in allowed:
+            found.append(node)
+            since = 0
+    return tuple(found)
+
+
+def segment_sizes(graph: StaticGraph, nodes: Sequence[int]) -> list[int]:
+    """Give the sizes that are tried: up to three times what the sqrt(n) plan as published takes."""
+    plan = schedule_of(graph, Segments(graph).kept(sqrt_checkpoints(nodes)), is_trimmed=False)
+    peak = evaluate(graph, plan).peak_bytes - graph.fixed_bytes
+    equal_steps = peak * np.arange(STEPS) // 100
+    equal_ratios = np.geomspace(1e-4, 1, FINER_STEPS) * equal_steps[-1]
+    return [int(size) for size in np.concatenate([equal_steps, equal_ratios])]
+
+
+@planner("chen-greedy", reference="Chen et al., 2016, algorithm 3; Jain et al., 2020, appendix B")
+def chen_greedy(
+    graph: StaticGraph,
+    budget: int | None,
+    *,
+    time_limit: float | None = None,
+    points: str = "linear",
+    mode: str = "trimmed",
+    **_: Any,
+) -> PlannerResult:
+    """Cut the forward pass into segments of equal bytes; of 500 sizes, the cheapest that fits."""
+    chosen("chen-greedy: points", points, POINTS)
+    is_trimmed = chosen("chen-greedy: mode", mode, MODES) == "trimmed"
+    nodes = candidates(graph, points)
+    if not nodes:
+        return NO_BACKWARD
+    return cheapest(
+        graph,
+        budget,
+        (greedy_checkpoints(graph, nodes, size) for size in segment_sizes(graph, nodes)),
+        Segments(graph).kept,
+        is_trimmed=is_trimmed,
+        time_limit=time_limit,
+    )

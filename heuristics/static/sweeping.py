@@ -1,0 +1,97 @@
+"""For planners with a parameter and no budget: try its values, take the cheapest plan that fits.
+
+What a choice costs is known from what it computes, without a schedule; so the schedules are made in
+the order of these costs, and the first that fits is the answer. (Trimming may make a later one
+cheaper still; it is rare, and not waited for.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ...static_graph import Schedule, StaticGraph, evaluate
+from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
+from .stages import (
+    Kept,
+    cost_of,
+    count_of,
+    minimal_computations,
+    schedule_of,
+)
+
+Choice = TypeVar("Choice")
+
+# A schedule of more computations than this for each node is of no use, and takes long to write.
+MOST_COMPUTATIONS_A_NODE = 1000
+MODES = ("trimmed", "faithful")
+
+
+def cheapest(
+    graph: StaticGraph,
+    budget: int | None,
+    choices: Iterable[Choice],
+    kept: Callable[[Choice], Kept],
+    *,
+    is_trimmed: bool = True,
+    time_limit: float | None = None,
+) -> PlannerResult:
+    """Plan by the cheapest of some choices whose schedule fits; by the least memory of equal ones.
+
+    Parameters
+    ----------
+    graph : StaticGraph
+    budget : int or None
+        As for planners.
+    choices : iterable
+        Of the planner's own kind; equal ones are tried once.
+    kept : callable
+        What a choice keeps; see `stages.minimal_computations`.
+    is_trimmed : bool
+        See `stages.schedule_of`.
+    time_limit : float or None
+        Seconds; what has been found by then counts.
+    """
+    end = None if time_limit is None else time.perf_counter() + time_limit
+    priced: list[tuple[int, int, Choice]] = []
+    for number, choice in enumerate(dict.fromkeys(choices)):
+        if _is_past(end):
+            break
+        computed = minimal_computations(graph, kept(choice))
+        if count_of(computed) <= MOST_COMPUTATIONS_A_NODE * max(graph.n_nodes, 1):
+            priced.append((cost_of(graph, computed), number, choice))
+    least_peak: int | None = None
+    best: tuple[int, int, Schedule, Choice] | None = None
+    for cost, _, choice in sorted(priced, key=lambda known: known[:2]):
+        if best is not None and cost > best[0]:
+            break
+        if _is_past(end):
+            break
+        schedule = schedule_of(graph, kept(choice), is_trimmed=is_trimmed)
+        peak = evaluate(graph, schedule).peak_bytes
+        least_peak = peak if least_peak is None else min(peak, least_peak)
+        if (budget is None or peak <= budget) and (best is None or peak < best[1]):
+            best = cost, peak, schedule, choice
+    if best is not None:
+        choice = best[3]
+        return PlannerResult(
+            FEASIBLE, best[2], details={} if choice is None else {"choice": choice}
+        )
+    return _without(budget, least_peak, _is_past(end))
+
+
+def _is_past(end: float | None) -> bool:
+    return end is not None and time.perf_counter() >= end
+
+
+def _without(budget: int | None, least_peak: int | None, is_late: bool) -> PlannerResult:
+    if is_late:
+        return PlannerResult(TIME_LIMIT, message="the time was up before a plan that fits")
+    if least_peak is None:
+        limit = f"more than {MOST_COMPUTATIONS_A_NODE:,} computations a node"
+        return PlannerResult(NO_PLAN, message=f"every plan of this method has {limit}")
+    return PlannerResult(
+        NO_PLAN,
+        message=f"the smallest of its plans takes {least_peak:,} bytes, the budget is {budget:,}",
+    )
