@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ...static_graph import (
     naive_schedule,
 )
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .rotor import rotor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,7 @@ def annealing(
     seed: int = 0,
     steps: int = 0,
 ) -> PlannerResult:
-    """Improve the best start, or a greedy plan, by simulated annealing on what is computed when.
+    """Improve the best start, rotor's or a greedy plan by annealing what is computed when.
 
     Parameters
     ----------
@@ -66,7 +67,9 @@ def annealing(
     if budget is None or evaluate(graph, naive).peak_bytes <= budget:
         return PlannerResult(FEASIBLE, naive)
     clock = _Clock(time_limit)
-    best = _best_start(graph, budget, starts)
+    chain = None if time_limit is None else time_limit / 8
+    rotors = rotor(graph, budget, time_limit=chain).schedule
+    best = _best_start(graph, budget, starts if rotors is None else [*starts, rotors])
     search = _search(graph, budget, seed, [] if best is None else _order(best))
     found = _greedy(graph, search, clock)
     if best is None and not found:
