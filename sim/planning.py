@@ -36,6 +36,8 @@ from .workload import Workload, workload
 
 # Online heuristics whose runs planners start from.
 STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_LRU")
+# Of these runs: one that thrashes for ever would fill memory with its event log.
+START_SLOWDOWN_LIMIT = 8.0
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def online_starts(work: Workload, budget: Budget) -> list[Schedule]:
 
 
 def _online_schedules(work: Workload, budget: Budget) -> list[Schedule]:
-    options = Options(slowdown_limit=None, event_log=True)
+    options = Options(slowdown_limit=START_SLOWDOWN_LIMIT, event_log=True)
     runs = [replay(work, get_heuristic(name), budget, options) for name in STARTS]
     plans = [plan_of_run(work.program, run) for run in runs if run.status == "ok"]
     return [schedule_of_plan(work.graph, work.program, plan) for plan in plans]

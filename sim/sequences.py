@@ -29,7 +29,8 @@ SEARCH_FIELDS = np.dtype(
     align=True,
 )  # fmt: skip
 MOST_REPAIRS = 12
-LONGEST_CHAIN = 64
+LONGEST_CHAIN = 256
+ATTEMPTS = 6
 NOT_USED = -1
 DRAWS = 1 << 20
 
@@ -208,15 +209,18 @@ def repair(graph: GraphArrays, search: Search, noise: int) -> bool:
     """Have one value that lives across the peak computed again; say whether one can."""
     here = search.run[0]
     look_back(graph, search, here.peak_at)
-    value = choose_value(graph, search, noise)
-    if value < 0:
-        return False
-    place = search.next_use[value]
-    count = 1
-    search.chain[0] = search.producer[value]
-    if gain_of(graph, search, value) <= 0 or draw_below(search, 4) == 0:  # type: ignore[arg-type]
-        count = collect_chain(graph, search, value)
-    return count > 0 and insert_chain(graph, search, count, place)
+    for attempt in range(ATTEMPTS):
+        value = choose_value(graph, search, noise + 4 * attempt)
+        if value < 0:
+            return False
+        count = 1
+        search.chain[0] = search.producer[value]
+        is_far = gain_of(graph, search, value) <= 0
+        if is_far or draw_below(search, 4) == 0:  # type: ignore[arg-type]
+            count = collect_chain(graph, search, value)
+        if count > 0:
+            return insert_chain(graph, search, count, search.next_use[value])
+    return False
 
 
 @kernel

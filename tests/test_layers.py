@@ -13,8 +13,8 @@ import pytest
 LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
-    "engine": "program view_folding schedules sequences static_graph plan plan_files plan_reading following "
-    "state layout lowering memory pool events randomness classes neighborhood "
+    "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
+    "sequences state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload bounds requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation comparison conformance inspection "

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
-# Of the mean cost of a repeat: where the temperature begins and ends.
-HOT, COLD = 0.5, 0.002
+ROUNDS, MOST_STEPS = 4, 1_000_000
+# Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
+HOT, COLD = 0.5, 0.01
 REPAIRS_PER_NODE = 8
 NO_COST = np.iinfo(np.int64).max
 
@@ -74,7 +75,7 @@ def annealing(
     found = _greedy(graph, search, clock)
     if best is None and not found:
         return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message="no plan fits")
-    _improve(graph, search, clock, steps or 20_000 + 100 * graph.n_nodes)
+    _improve(graph, search, clock, steps or min(20_000 + 1000 * graph.n_nodes, MOST_STEPS))
     here = search.run[0]
     order = search.best[: here.best_length] % graph.n_nodes
     schedule = free_after_last_use(graph, order.tolist())
@@ -173,25 +174,37 @@ def _greedy(graph: StaticGraph, search: Search, clock: _Clock) -> bool:
 
 
 def _improve(graph: StaticGraph, search: Search, clock: _Clock, steps: int) -> None:
-    """Anneal, in chunks of time, as many steps as there is time for."""
+    """Anneal several times, each from the best so far and less hot than the time before."""
     here = search.run[0]
-    repeats = int(here.length) - graph.n_nodes
-    if repeats <= 0:
-        return
-    mean = (int(here.cost) - graph.base_cost) / repeats
-    here.temperature, here.last_temperature = HOT * mean, COLD * mean
-    here.cooling = (COLD / HOT) ** (1 / steps)
-    chunk, done = FIRST_STEPS, 0
-    while done < steps and not clock.is_over:
-        started = time.perf_counter()
-        taken = _anneal().function(graph.arrays, search, min(chunk, steps - done))
-        if taken < chunk and done + taken < steps:
+    for number in range(ROUNDS):
+        repeats = int(here.best_length) - graph.n_nodes
+        if repeats <= 0 or clock.is_over:
             return  # nothing is computed twice any more
-        done += taken
-        seconds = time.perf_counter() - started
-        if seconds < CHUNK_SECONDS:
+        if number:
+            search.order[:] = search.best
+            here.length, here.cost = here.best_length, here.best_cost
+        mean = (int(here.best_cost) - graph.base_cost) / repeats
+        here.temperature = HOT * mean / 2**number
+        here.last_temperature = here.temperature * COLD
+        seconds = clock.left / (ROUNDS - number)
+        _cool_down(graph, search, max(1, steps // ROUNDS), seconds)
+
+
+def _cool_down(graph: StaticGraph, search: Search, steps: int, seconds: float) -> None:
+    """Anneal once, in chunks of time, as many steps as there is time for."""
+    here = search.run[0]
+    here.cooling = COLD ** (1 / steps)
+    end, chunk, done = time.perf_counter() + seconds, FIRST_STEPS, 0
+    while done < steps:
+        started = time.perf_counter()
+        asked = min(chunk, steps - done)
+        taken = _anneal().function(graph.arrays, search, asked)
+        done += asked
+        now = time.perf_counter()
+        if taken < asked or now >= end:
+            return
+        if now - started < CHUNK_SECONDS:
             chunk *= 2
-        elif (steps - done) * seconds / chunk > clock.left > 0:  # there is time for fewer
-            steps = done + int(clock.left * chunk / seconds) + 1
-            ratio = here.last_temperature / max(here.temperature, here.last_temperature)
-            here.cooling = ratio ** (1 / (steps - done))
+        elif (steps - done) * (now - started) / asked > end - now:  # there is time for fewer
+            steps = done + 1 + int((end - now) * asked / (now - started))
+            here.cooling = (here.last_temperature / here.temperature) ** (1 / (steps - done))

@@ -64,7 +64,7 @@ def _cheapest(
     """Look for the most memory whose schedule fits, and a little below; take the cheapest."""
     graph = blocks.graph
     memory = int((most - graph.fixed_bytes) * MOST_MEMORY)
-    table = RotorTable(blocks.chain(), memory, slots)
+    table = RotorTable(blocks.chain(), memory, slots, end)
     asked = np.linspace(memory, 0, TRIALS, endpoint=False).astype(int).tolist()
     known: dict[int, tuple[int, int, Schedule]] = {}
 

@@ -11,6 +11,7 @@ Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: arXiv 1911.13214.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -72,6 +73,8 @@ class RotorTable:
         The most memory that will be asked for, all included.
     slots : int
         Into how many equal parts memory is cut; sizes are rounded up to whole parts.
+    end : float or None
+        When to stop (``time.perf_counter``): then the whole chain has no time and no schedule.
 
     Notes
     -----
@@ -79,7 +82,9 @@ class RotorTable:
     Time O(L^3 slots), space O(L^2 slots).
     """
 
-    def __init__(self, chain: Chain, memory: int, slots: int = 500) -> None:
+    def __init__(
+        self, chain: Chain, memory: int, slots: int = 500, end: float | None = None
+    ) -> None:
         self.chain = chain
         self.n = len(chain.forward)
         self.slots = min(slots, memory)
@@ -101,6 +106,8 @@ class RotorTable:
         self.best: dict[tuple[int, int], NDArray[Any]] = {}
         for length in range(self.n):
             for first in range(self.n - length):
+                if end is not None and time.perf_counter() > end:
+                    return
                 self._fill(first, first + length)
 
     def _need_all(self, first: int, last: int) -> int:
@@ -145,8 +152,8 @@ class RotorTable:
 
     def time(self, memory: int) -> float:
         """Give the least time within a memory; infinite if there is none."""
-        room = self._room(memory)
-        return float(self.best[0, self.n - 1][room]) if room >= 0 else math.inf
+        room, whole = self._room(memory), self.best.get((0, self.n - 1))
+        return math.inf if room < 0 or whole is None else float(whole[room])
 
     def steps(self, memory: int) -> list[Step]:
         """Give a cheapest schedule within a memory; empty if there is none."""
