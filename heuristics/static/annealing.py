@@ -31,7 +31,7 @@ FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
 ROUNDS, MOST_STEPS = 4, 1_000_000
 # Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
 HOT, COLD = 0.5, 0.01
-REPAIRS_PER_NODE = 8
+REPAIRS_PER_NODE, MOST_REPEATS = 8, 40
 NO_COST = np.iinfo(np.int64).max
 
 
@@ -68,7 +68,7 @@ def annealing(
     if budget is None or evaluate(graph, naive).peak_bytes <= budget:
         return PlannerResult(FEASIBLE, naive)
     clock = _Clock(time_limit)
-    chain = None if time_limit is None else time_limit / 8
+    chain = None if time_limit is None else time_limit / (8 if starts else 2)
     rotors = rotor(graph, budget, time_limit=chain).schedule
     best = _best_start(graph, budget, starts if rotors is None else [*starts, rotors])
     search = _search(graph, budget, seed, [] if best is None else _order(best))
@@ -125,7 +125,7 @@ def _codes(graph: StaticGraph, order: Sequence[int]) -> NDArray[np.int32]:
 def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) -> Search:
     """Make a search that has reached a start, if there is one, and tries the naive order."""
     n_nodes, codes = graph.n_nodes, _codes(graph, order)
-    capacity = max(6 * n_nodes, 2 * len(codes)) + LONGEST_CHAIN
+    capacity = max(MOST_REPEATS * n_nodes, 2 * len(codes)) + LONGEST_CHAIN
     sequences = {name: np.zeros(capacity, np.int32) for name in ("order", "trial", "best")}
     run = np.zeros(1, SEARCH_FIELDS)
     run["random"], run["fixed"], run["budget"] = seeded(seed), graph.fixed_bytes, budget
