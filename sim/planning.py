@@ -7,17 +7,26 @@ Whoever made it, every plan is judged by the same simulator. How planners plan i
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .bounds import lower_bound
 from .budgets import Budget, parse_budget
 from .errors import InputError, PlanError
 from .execution import BY_PLAN, run_plan
 from .heuristics.methods import get as get_heuristic
-from .heuristics.static.registry import INFEASIBLE, Planner, PlannerResult, get
+from .heuristics.static.registry import (
+    ANY_SCHEDULE,
+    INFEASIBLE,
+    OPTIMAL,
+    Planner,
+    PlannerResult,
+    get,
+)
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
 from .result import RunResult
 from .schedules import Evaluation, Schedule, evaluate, naive_schedule
@@ -123,7 +132,41 @@ def _find(
     started = time.perf_counter()
     starts = online_starts(work, budget) if planner.uses_starts else []
     found = planner.plan(graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed)
+    found = _bounded(work, budget_bytes, found)
     return dataclasses.replace(found, solve_seconds=time.perf_counter() - started)
+
+
+def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> PlannerResult:
+    """Hold the planner's bound against the one that every run has, and keep the better."""
+    bound = lower_bound(work.program, budget_bytes)
+    if found.status == INFEASIBLE or bound <= (found.bound or 0):
+        return found
+    if math.isinf(bound):
+        message = "what cannot be computed again takes more than the budget"
+        return PlannerResult(INFEASIBLE, message=message)
+    is_met = found.predicted is not None and found.predicted.cost <= bound
+    status = OPTIMAL if is_met else found.status
+    return dataclasses.replace(found, status=status, bound=bound, bound_scope=ANY_SCHEDULE)
+
+
+def with_bound(work: Workload, row: RunResult) -> RunResult:
+    """Add to the row of an online run the bound, and how far the run is above it.
+
+    Parameters
+    ----------
+    work : Workload
+        What was run.
+    row : RunResult
+        Left as it is where updates are in place: bounds are for copies.
+    """
+    if work.mutation != "copy":
+        return row
+    bound, base = lower_bound(work.program, row.budget_bytes), work.program.base_compute_ns
+    if math.isinf(bound):
+        return row
+    bound_slowdown = bound / base if base else 1.0
+    gap = None if row.slowdown is None else row.slowdown / bound_slowdown - 1
+    return dataclasses.replace(row, bound_slowdown=bound_slowdown, gap=gap)
 
 
 def online_starts(work: Workload, budget: Budget) -> list[Schedule]:

@@ -117,9 +117,9 @@ class RunResult:
     planner_status : str or None
         How the planner ended (``heuristics.static.registry``); None for other runs, as below.
     bound_slowdown : float or None
-        No schedule on the static graph within the budget is faster.
+        Nothing within the budget is faster; see ``docs/columns.md``.
     gap : float or None
-        How far the plan's predicted cost is above that bound, as a fraction of it.
+        How far the plan's predicted cost, or the run, is above that bound, as a fraction of it.
     solve_seconds : float or None
         Time that planning took.
     predicted_slowdown, predicted_peak_bytes : float or None, int or None

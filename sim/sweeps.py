@@ -310,11 +310,14 @@ def _run_batch(trace: Trace, runs: list[Run]) -> _Outcome:
 
 def _row(trace: Trace, run: Run) -> Row:
     """Do one run."""
-    from .planning import plan_trace
+    from .planning import plan_trace, with_bound
     from .simulation import simulate
+    from .workload import workload
 
     if not isinstance(run.method, StaticMethod):
-        return simulate(trace, run.method, run.budget, **asdict(run.options)).row
+        row = simulate(trace, run.method, run.budget, **asdict(run.options))
+        work = workload(trace, run.options.mutation, cached=run.options.cached)
+        return with_bound(work, row).row
     return plan_trace(
         trace,
         run.method.planner,

@@ -14,8 +14,8 @@ LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
-    "state layout lowering memory pool events randomness classes neighborhood "
-    "nextuse residence engine choosing compiled runner workload requirements result report",
+    "sequences state layout lowering memory pool events randomness classes neighborhood "
+    "nextuse residence engine choosing compiled runner workload bounds requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "

@@ -46,7 +46,7 @@ COLUMN_MEANINGS = {
     "times": "measured, or estimated by a cost model",
     "planner_status": "how the planner ended: optimal, feasible, time_limit ...; empty if none",
     "bound_slowdown": "no schedule within the budget is faster",
-    "gap": "how far the plan's predicted cost is above the bound",
+    "gap": "how far the plan's predicted cost, or the run, is above the bound",
     "solve_seconds": "seconds that planning took on this machine",
     "predicted_slowdown": "slowdown that the planner's graph predicts",
     "predicted_peak_bytes": "bytes at the peak that it predicts",

@@ -85,7 +85,8 @@ def test_keep_all_is_optimal_where_it_fits() -> None:
     assert (row.planner_status, row.slowdown, row.gap) == (OPTIMAL, 1.0, 0.0)
     planned = plan_trace(trace, "keep-all", peak - 1)
     assert (planned.row.status, planned.row.planner_status) == ("no_plan", "no_plan")
-    assert (planned.row.bound_slowdown, planned.found.bound_scope) == (1.0, ANY_SCHEDULE)
+    assert planned.row.bound_slowdown is not None and planned.row.bound_slowdown > 1
+    assert planned.found.bound_scope == ANY_SCHEDULE
     assert planned.row.message == f"its plan takes {peak:,} bytes, the budget is {peak - 1:,}"
 
 

@@ -1,0 +1,210 @@
+"""annealing: random changes of the best sequence of computations known, fewer bad ones in time."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...jit import Entry, entry
+from ...randomness import seeded
+from ...schedules import GraphArrays
+from ...sequences import LONGEST_CHAIN, SEARCH_FIELDS, Search, anneal, make_fit
+from ...static_graph import (
+    COMPUTE,
+    Schedule,
+    StaticGraph,
+    evaluate,
+    free_after_last_use,
+    naive_schedule,
+)
+from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .rotor import rotor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
+ROUNDS, MOST_STEPS = 4, 1_000_000
+# Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
+HOT, COLD = 0.5, 0.01
+REPAIRS_PER_NODE, MOST_REPEATS = 8, 40
+NO_COST = np.iinfo(np.int64).max
+
+
+@planner(
+    "annealing",
+    reference="FastSA, Imanishi et al., NeurIPS 2023: the idea; moves are ours",
+    uses_starts=True,
+    is_random=True,
+)
+def annealing(
+    graph: StaticGraph,
+    budget: int | None,
+    *,
+    starts: Sequence[Schedule] = (),
+    time_limit: float | None = None,
+    seed: int = 0,
+    steps: int = 0,
+) -> PlannerResult:
+    """Improve the best start, rotor's or a greedy plan by annealing what is computed when.
+
+    Parameters
+    ----------
+    graph, budget, starts, time_limit, seed
+        As for every planner.
+    steps : int
+        Changes to try; 0: by the size of the graph.
+
+    Notes
+    -----
+    The plan is never dearer than the best start that fits. With a time limit that ends it early,
+    what it finds hangs on the machine's speed.
+    """
+    naive = naive_schedule(graph)
+    if budget is None or evaluate(graph, naive).peak_bytes <= budget:
+        return PlannerResult(FEASIBLE, naive)
+    clock = _Clock(time_limit)
+    chain = None if time_limit is None else time_limit / (8 if starts else 2)
+    rotors = rotor(graph, budget, time_limit=chain).schedule
+    best = _best_start(graph, budget, starts if rotors is None else [*starts, rotors])
+    search = _search(graph, budget, seed, [] if best is None else _order(best))
+    found = _greedy(graph, search, clock)
+    if best is None and not found:
+        return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message="no plan fits")
+    _improve(graph, search, clock, steps or min(20_000 + 1000 * graph.n_nodes, MOST_STEPS))
+    here = search.run[0]
+    order = search.best[: here.best_length] % graph.n_nodes
+    schedule = free_after_last_use(graph, order.tolist())
+    if best is not None and evaluate(graph, best).cost <= here.best_cost:
+        schedule = best
+    return PlannerResult(FEASIBLE, schedule)
+
+
+class _Clock:
+    """How much of the time limit is left; a tenth is for what comes after the search."""
+
+    def __init__(self, time_limit: float | None) -> None:
+        self.started = time.perf_counter()
+        self.limit = np.inf if time_limit is None else 0.9 * time_limit
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return float(self.limit - (time.perf_counter() - self.started))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are none."""
+        return self.left <= 0
+
+
+def _best_start(graph: StaticGraph, budget: int, starts: Iterable[Schedule]) -> Schedule | None:
+    judged = [(evaluate(graph, schedule), schedule) for schedule in starts]
+    fitting = [(found.cost, schedule) for found, schedule in judged if found.peak_bytes <= budget]
+    return min(fitting, key=lambda pair: pair[0])[1] if fitting else None
+
+
+def _order(schedule: Schedule) -> list[int]:
+    """Give the nodes that a schedule computes."""
+    return schedule.target[schedule.action == COMPUTE].tolist()  # type: ignore[no-any-return]
+
+
+def _codes(graph: StaticGraph, order: Sequence[int]) -> NDArray[np.int32]:
+    """Mark the repeats in an order of nodes."""
+    codes, fresh = [], 0
+    for node in order:
+        codes.append(node if node == fresh else node + graph.n_nodes)
+        fresh += node == fresh
+    return np.array(codes, np.int32)
+
+
+def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) -> Search:
+    """Make a search that has reached a start, if there is one, and tries the naive order."""
+    n_nodes, codes = graph.n_nodes, _codes(graph, order)
+    capacity = max(MOST_REPEATS * n_nodes, 2 * len(codes)) + LONGEST_CHAIN
+    sequences = {name: np.zeros(capacity, np.int32) for name in ("order", "trial", "best")}
+    run = np.zeros(1, SEARCH_FIELDS)
+    run["random"], run["fixed"], run["budget"] = seeded(seed), graph.fixed_bytes, budget
+    run["best_cost"] = run["cost"] = NO_COST
+    sequences["trial"][:n_nodes] = np.arange(n_nodes)
+    run["trial_length"], run["trial_cost"] = n_nodes, graph.base_cost
+    if len(codes):
+        for name in ("order", "best"):
+            sequences[name][: len(codes)] = codes
+        run["length"] = run["best_length"] = len(codes)
+        run["cost"] = run["best_cost"] = int(graph.cost[list(order)].sum())
+    return Search(
+        **sequences,
+        producer=np.array(graph.producer),
+        next_use=np.zeros(graph.n_values, np.int32),
+        chain=np.zeros(LONGEST_CHAIN, np.int32),
+        in_chain=np.zeros(n_nodes, np.uint8),
+        run=run.view(np.recarray),
+    )
+
+
+@functools.cache
+def _anneal() -> Entry:
+    return entry(anneal, (GraphArrays, Search))
+
+
+@functools.cache
+def _make_fit() -> Entry:
+    return entry(make_fit, (GraphArrays, Search))
+
+
+def _greedy(graph: StaticGraph, search: Search, clock: _Clock) -> bool:
+    """Make the naive order fit, and go on from there if it is cheaper than the start."""
+    here, start = search.run[0], search.order.copy()
+    length, cost = int(here.length), int(here.cost)
+    for _ in range(REPAIRS_PER_NODE * graph.n_nodes // FIRST_STEPS + 1):
+        answer = _make_fit().function(graph.arrays, search, FIRST_STEPS)
+        if answer or clock.is_over:
+            break
+    else:
+        answer = -1
+    if answer == 1 and here.cost > cost:
+        search.order[:] = start
+        here.length, here.cost = length, cost
+    return bool(answer == 1)
+
+
+def _improve(graph: StaticGraph, search: Search, clock: _Clock, steps: int) -> None:
+    """Anneal several times, each from the best so far and less hot than the time before."""
+    here = search.run[0]
+    for number in range(ROUNDS):
+        repeats = int(here.best_length) - graph.n_nodes
+        if repeats <= 0 or clock.is_over:
+            return  # nothing is computed twice any more
+        if number:
+            search.order[:] = search.best
+            here.length, here.cost = here.best_length, here.best_cost
+        mean = (int(here.best_cost) - graph.base_cost) / repeats
+        here.temperature = HOT * mean / 2**number
+        here.last_temperature = here.temperature * COLD
+        seconds = clock.left / (ROUNDS - number)
+        _cool_down(graph, search, max(1, steps // ROUNDS), seconds)
+
+
+def _cool_down(graph: StaticGraph, search: Search, steps: int, seconds: float) -> None:
+    """Anneal once, in chunks of time, as many steps as there is time for."""
+    here = search.run[0]
+    here.cooling = COLD ** (1 / steps)
+    end, chunk, done = time.perf_counter() + seconds, FIRST_STEPS, 0
+    while done < steps:
+        started = time.perf_counter()
+        asked = min(chunk, steps - done)
+        taken = _anneal().function(graph.arrays, search, asked)
+        done += asked
+        now = time.perf_counter()
+        if taken < asked or now >= end:
+            return
+        if now - started < CHUNK_SECONDS:
+            chunk *= 2
+        elif (steps - done) * (now - started) / asked > end - now:  # there is time for fewer
+            steps = done + 1 + int((end - now) * asked / (now - started))
+            here.cooling = (here.last_temperature / here.temperature) ** (1 / (steps - done))

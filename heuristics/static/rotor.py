@@ -1,0 +1,211 @@
+"""rotor: blocks between articulation points as the stages of a chain, and its cheapest schedule.
+
+The dynamic program is in ``rotor_chain.py``. It knows blocks by a few sums; so it is asked for
+several amounts of memory, and what it answers is judged on the graph itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use, naive_schedule
+from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .rotor_chain import BACKWARD, Chain, RotorTable, Step
+from .segments import NO_BACKWARD, POINTS, candidates, chosen
+
+MOST_STAGES = 100
+# The sums overrate memory: from more than the naive peak down to 0 so many amounts are looked at,
+# and of those that fit the largest few are tried.
+MOST_MEMORY, TRIALS, ENOUGH = 1.25, 60, 3
+
+
+@planner("rotor", reference="Beaumont et al., arXiv 1911.13214; blocks as in Rockmate")
+def rotor(
+    graph: StaticGraph,
+    budget: int | None,
+    *,
+    time_limit: float | None = None,
+    points: str = "articulation",
+    slots: int = 500,
+    **_: Any,
+) -> PlannerResult:
+    """Find the cheapest schedule of a chain of blocks by dynamic programming.
+
+    Parameters
+    ----------
+    graph, budget, time_limit
+        As for every planner.
+    points : str
+        Where blocks may end: ``"articulation"`` points, or ``"linear"``, after any node.
+    slots : int
+        Into how many parts memory is cut.
+    """
+    chosen("rotor: points", points, POINTS)
+    naive = naive_schedule(graph)
+    most = evaluate(graph, naive).peak_bytes
+    if budget is None or most <= budget:
+        return PlannerResult(FEASIBLE, naive)
+    if not graph.backward.any() or not (first := int(graph.backward.argmax())):
+        return NO_BACKWARD
+    ends = [node for node in candidates(graph, points) if node < first - 1]
+    end = None if time_limit is None else time.perf_counter() + 0.8 * time_limit
+    return _cheapest(_Blocks(graph, first, ends), budget, most, max(slots, 1), end)
+
+
+def _cheapest(
+    blocks: _Blocks, budget: int, most: int, slots: int, end: float | None
+) -> PlannerResult:
+    """Look for the most memory whose schedule fits, and a little below; take the cheapest."""
+    graph = blocks.graph
+    memory = int((most - graph.fixed_bytes) * MOST_MEMORY)
+    table = RotorTable(blocks.chain(), memory, slots, end)
+    asked = np.linspace(memory, 0, TRIALS, endpoint=False).astype(int).tolist()
+    known: dict[int, tuple[int, int, Schedule]] = {}
+
+    def fits(trial: int) -> bool:
+        """Try; say whether it fits, or whether with so little the chain has no schedule at all."""
+        steps = table.steps(asked[trial])
+        if steps and trial not in known:
+            schedule = blocks.schedule(steps)
+            known[trial] = (*evaluate(graph, schedule), schedule)
+        return not steps or known[trial][1] <= budget
+
+    low, high = 0, TRIALS
+    while low < high and not _is_past(end):
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    for trial in range(low, min(low + ENOUGH, TRIALS)):
+        if not _is_past(end):
+            fits(trial)
+    fitting = [(cost, schedule) for cost, peak, schedule in known.values() if peak <= budget]
+    if fitting:
+        return PlannerResult(FEASIBLE, min(fitting, key=lambda pair: pair[0])[1])
+    least = min((peak for _, peak, _ in known.values()), default=most)
+    message = f"the smallest of its plans takes {least:,} bytes, the budget is {budget:,}"
+    return PlannerResult(TIME_LIMIT if _is_past(end) else NO_PLAN, message=message)
+
+
+def _is_past(end: float | None) -> bool:
+    return end is not None and time.perf_counter() > end
+
+
+class _Blocks:
+    """The graph as a chain: nodes before the backward pass in blocks, all others by block.
+
+    Parameters
+    ----------
+    graph : StaticGraph
+    first : int
+        The first node of the backward pass.
+    ends : sequence of int
+        The nodes after which a block may end, ascending.
+    """
+
+    def __init__(self, graph: StaticGraph, first: int, ends: Sequence[int]) -> None:
+        self.graph, self.first = graph, first
+        every = -(-(len(ends) + 1) // MOST_STAGES)
+        self.starts = [0, *(end + 1 for end in ends[every - 1 :: every])]
+        self.n = len(self.starts)
+        self.block = np.searchsorted(self.starts, np.arange(first), side="right") - 1
+        self.of_others = self._of_others()
+
+    def _of_others(self) -> list[int]:
+        """Give the block with whose backward step each later node runs; the order stays.
+
+        Most nodes read what their own block has made, and newer blocks are differentiated first;
+        but some read older or newer values. So each gets a block such that none is newer than that
+        of the node before, as near as can be to the newest block that it reads from.
+        """
+        graph, first = self.graph, self.first
+        newest = np.full(graph.n_nodes, -1)
+        producer = graph.producer[graph.reads]
+        is_read = (producer < first) & (graph.read_node >= first)
+        np.maximum.at(newest, graph.read_node[is_read], self.block[producer[is_read]])
+        newest[first] = self.n - 1
+        reads = np.flatnonzero(newest >= 0)
+        newest[reads] = _falling(newest[reads].tolist())
+        latest = reads[np.searchsorted(reads, np.arange(first, graph.n_nodes), side="right") - 1]
+        return newest[latest].tolist()  # type: ignore[no-any-return]
+
+    def chain(self) -> Chain:
+        """Sum up times and sizes of the blocks."""
+        graph, first, n = self.graph, self.first, self.n
+        forward = np.bincount(self.block, graph.cost[:first], n)
+        backward = np.bincount(self.of_others, graph.cost[first:], n)
+        is_forward = graph.producer < first
+        made_in = self.block[graph.producer[is_forward]]
+        size, last = graph.size[is_forward], graph.last_reader[is_forward]
+        record = np.bincount(made_in, np.where(last >= first, size, 0), n)
+        read_until = self.block[np.minimum(last, first - 1)]
+        crosses = (read_until > made_in) | (last >= first)
+        is_end = graph.producer[is_forward] == np.append(self.starts[1:], first)[made_in] - 1
+        output = np.bincount(made_in, np.where(crosses & is_end, size, 0), n)
+        record = np.maximum(record, output)
+        need = graph.node_need_bytes - graph.fixed_bytes
+        extra = np.zeros(n, np.int64)
+        np.maximum.at(extra, np.array(self.of_others), need[first:])
+        sizes = [0, *output.astype(int).tolist()]
+        return Chain(
+            forward=forward.astype(int).tolist(),
+            backward=backward.astype(int).tolist(),
+            output=sizes,
+            record=record.astype(int).tolist(),
+            gradient=sizes,
+            backward_extra=np.maximum(extra - record - 2 * output, 0).astype(int).tolist(),
+        )
+
+    def schedule(self, steps: Sequence[Step]) -> Schedule:
+        """Run the blocks as a schedule of the chain says, but only what is read again."""
+        return free_after_last_use(self.graph, read_again(self.graph, list(self._order(steps))))
+
+    def _order(self, steps: Sequence[Step]) -> Iterator[int]:
+        graph, done = self.graph, 0
+        nodes = [range(*ends) for ends in pairwise([*self.starts, self.first])]
+        others: list[list[int]] = [[] for _ in range(self.n)]
+        for node, block in enumerate(self.of_others, self.first):
+            others[block].append(node)
+        for what, block in steps:
+            for node in others[block] if what == BACKWARD else nodes[block]:
+                if node >= done or graph.recomputable[node]:
+                    done = max(done, node + 1)
+                    yield node
+
+
+def _falling(numbers: Sequence[int]) -> list[int]:
+    """Give numbers, none larger than the one before, with the least sum of differences to others.
+
+    Seen from the end they rise; the heap holds the slopes of the least sum by the last number.
+    """
+    heap: list[int] = []
+    tops = []
+    for number in reversed(numbers):
+        heapq.heappush(heap, -number)
+        if -heap[0] > number:
+            heapq.heapreplace(heap, -number)
+        tops.append(-heap[0])
+    fitted = np.minimum.accumulate(np.array(tops[::-1]))
+    return fitted.tolist()  # type: ignore[no-any-return]
+
+
+def read_again(graph: StaticGraph, order: Sequence[int]) -> list[int]:
+    """Leave out the repeats whose values nothing reads before they are made again."""
+    seen: set[int] = set()
+    is_first = [node not in seen and not seen.add(node) for node in order]  # type: ignore[func-returns-value]
+    wanted = [False] * graph.n_values
+    kept = []
+    for node, is_new in zip(reversed(order), reversed(is_first), strict=True):
+        values = graph.values(node)
+        if not is_new and not any(wanted[value] for value in values):
+            continue
+        for value in values:
+            wanted[value] = False
+        for value in graph.reads_of(node).tolist():
+            wanted[value] = True
+        kept.append(node)
+    return kept[::-1]

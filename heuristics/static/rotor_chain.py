@@ -1,0 +1,192 @@
+"""Rotor's dynamic program: the cheapest memory-persistent schedule of a chain of stages.
+
+A stage is run forward so that nothing stays but its output, so that its input stays too, or so that
+all stays that its backward step needs. What is kept stays until that backward step.
+
+References
+----------
+Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: arXiv 1911.13214.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# What a schedule of a chain consists of.
+FORWARD, FORWARD_ALL, BACKWARD = "forward", "forward-all", "backward"
+Step = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Stages 0 to L - 1; sizes in one unit, times in another.
+
+    Attributes
+    ----------
+    forward, backward : sequence of int
+        Times of each stage.
+    output : sequence of int, L + 1 of them
+        Size of what each stage starts from, and of what the last one makes.
+    record : sequence of int
+        Size of all that a stage's backward step needs of it, its output included.
+    gradient : sequence of int, L + 1 of them
+        Sizes of the gradients of ``output``.
+    forward_extra, backward_extra : sequence of int
+        Size of what is there only while a step runs; empty: none.
+    """
+
+    forward: Sequence[int]
+    backward: Sequence[int]
+    output: Sequence[int]
+    record: Sequence[int]
+    gradient: Sequence[int]
+    forward_extra: Sequence[int] = ()
+    backward_extra: Sequence[int] = ()
+
+
+class _Sizes(NamedTuple):
+    """Sizes of a chain in slots, each rounded up."""
+
+    output: list[int]
+    record: list[int]
+    gradient: list[int]
+    forward_extra: list[int]
+    backward_extra: list[int]
+
+
+class RotorTable:
+    """The least times of all parts of a chain, for every number of slots of memory.
+
+    Parameters
+    ----------
+    chain : Chain
+    memory : int
+        The most memory that will be asked for, all included.
+    slots : int
+        Into how many equal parts memory is cut; sizes are rounded up to whole parts.
+    end : float or None
+        When to stop (``time.perf_counter``): then the whole chain has no time and no schedule.
+
+    Notes
+    -----
+    The input of a part is there and not counted; the gradient of its output is counted.
+    Time O(L^3 slots), space O(L^2 slots).
+    """
+
+    def __init__(
+        self, chain: Chain, memory: int, slots: int = 500, end: float | None = None
+    ) -> None:
+        self.chain = chain
+        self.n = len(chain.forward)
+        self.slots = min(slots, memory)
+        self.unit = memory / max(1, self.slots)
+        none = [0] * self.n
+        self.sizes = _Sizes(
+            *(
+                [math.ceil(size / self.unit - 1e-9) for size in part]
+                for part in (
+                    chain.output,
+                    chain.record,
+                    chain.gradient,
+                    chain.forward_extra or none,
+                    chain.backward_extra or none,
+                )
+            )
+        )
+        self.before = np.concatenate([[0], np.cumsum(chain.forward)]).astype(np.float64)
+        self.best: dict[tuple[int, int], NDArray[Any]] = {}
+        for length in range(self.n):
+            for first in range(self.n - length):
+                if end is not None and time.perf_counter() > end:
+                    return
+                self._fill(first, first + length)
+
+    def _need_all(self, first: int, last: int) -> int:
+        """Give the slots in which a part's first stage can leave all, and be differentiated."""
+        output, record, gradient, extra, back_extra = self.sizes
+        return max(
+            gradient[last + 1] + record[first] + extra[first],
+            gradient[first + 1] + gradient[first] + record[first] + back_extra[first],
+        )
+
+    def _need_forward(self, first: int, last: int) -> int:
+        """Give the slots in which a part can be run forward from its input, to its last stage."""
+        output, extra = self.sizes.output, self.sizes.forward_extra
+        most = output[first + 1] + extra[first]
+        for stage in range(first + 1, last):
+            most = max(most, output[stage] + output[stage + 1] + extra[stage])
+        return self.sizes.gradient[last + 1] + most
+
+    def _fill(self, first: int, last: int) -> None:
+        own = float(self.chain.forward[first] + self.chain.backward[first])
+        best = np.full(self.slots + 1, np.inf)
+        if first == last:
+            best[self._need_all(first, last) :] = own
+            self.best[first, last] = best
+            return
+        for cut in range(first + 1, last + 1):
+            np.minimum(best, self._cut(first, cut, last), out=best)
+        best[: self._need_forward(first, last)] = np.inf
+        kept = own + _less(self.best[first + 1, last], self.sizes.record[first])
+        kept[: self._need_all(first, last)] = np.inf
+        self.best[first, last] = np.minimum(best, kept)
+
+    def _cut(self, first: int, cut: int, last: int) -> NDArray[Any]:
+        """Run forward to stage ``cut``, do what follows, and come back to the rest."""
+        advance = self.before[cut] - self.before[first]
+        after = _less(self.best[cut, last], self.sizes.output[cut])
+        return np.asarray(advance + after + self.best[first, cut - 1])
+
+    def _room(self, memory: int) -> int:
+        """Give the slots beside the chain's input; negative where there are none."""
+        return min(math.floor(memory / self.unit + 1e-9), self.slots) - self.sizes.output[0]
+
+    def time(self, memory: int) -> float:
+        """Give the least time within a memory; infinite if there is none."""
+        room, whole = self._room(memory), self.best.get((0, self.n - 1))
+        return math.inf if room < 0 or whole is None else float(whole[room])
+
+    def steps(self, memory: int) -> list[Step]:
+        """Give a cheapest schedule within a memory; empty if there is none."""
+        if math.isinf(self.time(memory)):
+            return []
+        steps: list[Step] = []
+        todo: list[tuple[str, int, int, int]] = [("part", 0, self.n - 1, self._room(memory))]
+        while todo:
+            what, first, last, room = todo.pop()
+            if what != "part":
+                steps.append((what, first))
+            elif first == last:
+                steps += [(FORWARD_ALL, first), (BACKWARD, first)]
+            else:
+                todo += reversed(self._choice(first, last, room))
+        return steps
+
+    def _choice(self, first: int, last: int, room: int) -> list[tuple[str, int, int, int]]:
+        """Give what the best schedule of a part does, in order."""
+        best = self.best[first, last][room]
+        if room >= self._need_forward(first, last):
+            for cut in range(first + 1, last + 1):
+                if self._cut(first, cut, last)[room] == best:
+                    runs = [(FORWARD, stage, stage, 0) for stage in range(first, cut)]
+                    after = ("part", cut, last, room - self.sizes.output[cut])
+                    return [*runs, after, ("part", first, cut - 1, room)]
+        rest = ("part", first + 1, last, room - self.sizes.record[first])
+        return [(FORWARD_ALL, first, first, 0), rest, (BACKWARD, first, first, 0)]
+
+
+def _less(times: NDArray[Any], size: int) -> NDArray[Any]:
+    """Give times by memory where some of it is taken."""
+    shifted = np.full(len(times), np.inf)
+    if size < len(times):
+        shifted[size:] = times[: len(times) - size]
+    return shifted
