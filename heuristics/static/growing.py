@@ -35,6 +35,7 @@ _SOLVER = f"{__package__}.retention"
 Runs = list[tuple[int, int]]  # stage and node of each computation, in order
 
 
+import os
 class Search:
     """The best schedule so far, and what has been proven.
 
@@ -127,6 +128,7 @@ class Search:
         for runs in ended.told:
             self._offer_runs(runs)
         found: dict[str, Any] | None = ended.answer
+        if os.environ.get("DBG"): print("level",most_runs,is_peak,most_cost,[r["bound"] if 0 else 0 for r in []],found and (found["status"],found["bound"]),ended.status,len(ended.told),self.cost,round(self._seconds_left() or 0,2),flush=True)
         if found is not None and found["status"] not in (retention.OPTIMAL, retention.INFEASIBLE):
             ended = Ended(TIME_LIMIT, message="the time limit was reached")
         if ended.status != DONE:

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from .registry import MEMORY_LIMIT, NOT_INSTALLED, SOLVER_FAILED, TIME_LIMIT
 
 DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, what `Ended` has
-WORKERS = 2  # threads of a solver, the same on every machine, for the same answers
+WORKERS = 1  # threads of a solver: with one, the same task has the same answer
 _GRACE = 0.05, 0.5  # how much longer than its limit a solver may take: of the limit, and seconds
 _TOLD, _ANSWER, _MEMORY, _MISSING, _FAILED = range(5)
 
