@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...static_graph import Schedule, StaticGraph
-from .growing import Search
+from .growing import Growing
+from .integer_solving import raise_by_relaxation
 from .registry import PlannerResult, planner
+
+_RELAXED_AFTER = 3  # computations: by then most small graphs are proven
 
 
 @planner("moccasin", reference="Bartan et al., ICML 2023", uses_starts=True)
@@ -24,9 +27,14 @@ def moccasin(
 
     With ``cv=0`` that limit grows from 2 until no node's next computation could pay.
     """
-    search = Search(graph, budget, starts, time_limit, seed=seed, memory_gb=memory_gb)
-    for most_runs in [cv] if cv else range(2, graph.n_nodes + 1):
-        if search.is_over:
-            break
+    search = Growing(graph, budget, starts, time_limit, memory_gb)
+    search.seed = seed
+    most_runs = cv or 2
+    while not search.is_over:
         search.solve(most_runs)
-    return search.result()
+        if cv:
+            break
+        if most_runs == _RELAXED_AFTER and not search.is_over:
+            raise_by_relaxation(search)
+        most_runs += max(1, most_runs // 2 - (most_runs < 4))
+    return search.answer()
