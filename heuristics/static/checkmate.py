@@ -79,11 +79,12 @@ def _round(search: Search, shares: Any) -> None:
             search.offer_kept(kept)
 
 
-def solve_whole(search: Search, form: str) -> None:
-    """Look for something better than the best; take it, and the bound."""
+def solve_whole(search: Search, form: str, share: float = 1.0) -> None:
+    """Look for something better than the best in a share of the time; take it, and the bound."""
     if search.is_over:
         return
-    problem = search.problem(search.less())
+    seconds, problem = search.seconds_left, search.problem(search.less())
+    seconds = None if seconds is None else seconds * share
     found = search.ask(integer, problem, form, seconds=search.seconds_left, take=lambda _: None)
     if found is None:
         return

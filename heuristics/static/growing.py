@@ -105,3 +105,11 @@ class Growing(Search):
         if self.solved_runs is None:
             return self.result()
         return self.result(f"{OPTIMAL_FOR_CV}{self.solved_runs}", computations=self.solved_runs)
+
+
+def grow(search: Growing, first: int, last: int) -> None:
+    """Let the limit grow from the first to the last one, as long as that can pay."""
+    most_runs = first
+    while most_runs <= last and not search.is_over:
+        search.solve(most_runs)
+        most_runs += max(1, most_runs // 2 - (most_runs < 4))

@@ -36,7 +36,7 @@ def integer(
     """
     program = StageProgram(problem, form)
     whole = np.zeros(program.n_columns)
-    whole[: program.n_whole] = 1
+    whole[list(program.whole)] = 1
     return _solve(program, whole, seconds)
 
 

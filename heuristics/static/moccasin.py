@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...static_graph import Schedule, StaticGraph
-from .growing import Growing
+from .growing import Growing, grow
 from .integer_solving import raise_by_relaxation
 from .registry import PlannerResult, planner
 
@@ -29,12 +29,12 @@ def moccasin(
     """
     search = Growing(graph, budget, starts, time_limit, memory_gb)
     search.seed = seed
-    most_runs = cv or 2
-    while not search.is_over:
-        search.solve(most_runs)
-        if cv:
-            break
-        if most_runs == _RELAXED_AFTER and not search.is_over:
-            raise_by_relaxation(search)
-        most_runs += max(1, most_runs // 2 - (most_runs < 4))
+    if cv:
+        grow(search, cv, cv)
+        return search.answer()
+    grow(search, 2, _RELAXED_AFTER)
+    if not search.is_over:
+        raise_by_relaxation(search)
+        search.go_on()
+    grow(search, _RELAXED_AFTER + 1, graph.n_nodes)
     return search.answer()

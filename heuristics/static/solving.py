@@ -10,6 +10,7 @@ with its parent.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import os
 import pickle
@@ -28,6 +29,7 @@ from .registry import MEMORY_LIMIT, NOT_INSTALLED, SOLVER_FAILED, TIME_LIMIT
 DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, what `Ended` has
 WORKERS = 1  # threads of a solver: with one, the same task has the same answer
 _GRACE = 0.05, 0.5  # how much longer than its limit a solver may take: of the limit, and seconds
+_TURN = 0.2  # seconds
 _TOLD, _ANSWER, _MEMORY, _MISSING, _FAILED = range(5)
 
 
@@ -134,8 +136,11 @@ class _Worker:
         self.process.stdin.flush()
 
     def receive(self, deadline: float | None) -> tuple[int, Any]:
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return self.said.get(timeout=wait)
+        """Wait for what it says next, in short turns: a long one would not notice Ctrl-C."""
+        while deadline is None or time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                return self.said.get(timeout=_TURN)
+        return self.said.get_nowait()
 
     def is_usable(self, memory_gb: float) -> bool:
         is_mine = self.owner == os.getpid() and self.memory_gb == memory_gb

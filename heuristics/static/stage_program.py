@@ -35,6 +35,8 @@ class StageProgram:
         Column of R by stage and node; first computations are no variables.
     kept : dict of (int, int) to int
         Column of S by stage and value.
+    whole : set of int
+        Columns that have to be whole numbers.
     """
 
     def __init__(self, problem: StageProblem, form: str) -> None:
@@ -60,7 +62,7 @@ class StageProgram:
             for value, last in enumerate(self.last_use)
             for stage in range(problem.producer[value] + 1, last + 1)
         }
-        self.n_whole = self.n_columns  # the others follow from these
+        self.whole = set(range(self.n_columns))
         for stage in nodes:
             self._add_stage(stage)
         for value in range(len(problem.size)):
@@ -148,6 +150,8 @@ class StageProgram:
             if stage in later:
                 continue  # read at the end of the stage
             drops.append((value, self._column()))
+            if self.form == "paper":  # in the tight form it follows from R and S
+                self.whole.add(drops[-1][1])
             blockers = [self._stay(stage + 1, value), *(self._run(stage, v)[0] for v in later)]
             self._forbid(drops[-1][1], run, always, [terms for terms in blockers if terms])
         return drops
