@@ -10,7 +10,7 @@ from .registry import OPTIMAL_FOR_CV, TIME_LIMIT, PlannerResult
 from .searching import Search
 from .solving import DONE
 
-_FIRST_TRY = 0.5  # part of the time for a schedule that fits, before the least peak is sought
+_FIRST_TRY = 0.7  # part of the time for a schedule that fits, before the least peak is sought
 
 
 class Growing(Search):
@@ -51,7 +51,8 @@ class Growing(Search):
     def _ask(
         self, problem: Any, most_runs: int, seconds: float | None, is_peak: bool = False
     ) -> Any:
-        hint = self.runs or [(node, node) for node in range(problem.n_nodes)]
+        naive = [(node, node) for node in range(problem.n_nodes)] if is_peak else []
+        hint = self.runs or naive
         return self.ask(
             retention.retention, problem, most_runs, hint, self.seed, is_peak,
             seconds=seconds, take=self.offer_runs,
