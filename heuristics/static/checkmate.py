@@ -30,12 +30,11 @@ def checkmate(
     *,
     starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
-    seed: int = 0,
     form: str = "tight",
-    memory_gb: float = 8.0,
+    **_: Any,
 ) -> PlannerResult:
     """Solve the integer program over stages: what is kept into each, what is computed in it."""
-    search = Search(graph, budget, starts, time_limit, memory_gb)
+    search = Search(graph, budget, starts, time_limit)
     solve_whole(search, _known(form))
     return search.result()
 
@@ -47,11 +46,10 @@ def checkmate_lp_rounding(
     *,
     time_limit: float | None = None,
     form: str = "tight",
-    memory_gb: float = 8.0,
     **_: Any,
 ) -> PlannerResult:
     """Round what the relaxation keeps, over parts of the budget and thresholds; trim the plan."""
-    search = Search(graph, budget, (), time_limit, memory_gb)
+    search = Search(graph, budget, (), time_limit)
     if not search.is_over:
         problem = search.problem(None)
         found = search.ask(

@@ -22,7 +22,6 @@ class Growing(Search):
         The limit under which nothing is better than the best.
     """
 
-    seed = 0
     solved_runs: int | None = None
 
     def solve(self, most_runs: int) -> None:
@@ -54,7 +53,7 @@ class Growing(Search):
         naive = [(node, node) for node in range(problem.n_nodes)] if is_peak else []
         hint = self.runs or naive
         return self.ask(
-            retention.retention, problem, most_runs, hint, self.seed, is_peak,
+            retention.retention, problem, most_runs, hint, is_peak,
             seconds=seconds, take=self.offer_runs,
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
 from .growing import Growing, grow
@@ -19,16 +20,14 @@ def moccasin(
     *,
     starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
-    seed: int = 0,
     cv: int = 0,
-    memory_gb: float = 8.0,
+    **_: Any,
 ) -> PlannerResult:
     """Solve for intervals in which values are kept; a node is computed at most cv times.
 
     With ``cv=0`` that limit grows from 2 until no node's next computation could pay.
     """
-    search = Growing(graph, budget, starts, time_limit, memory_gb)
-    search.seed = seed
+    search = Growing(graph, budget, starts, time_limit)
     if cv:
         grow(search, cv, cv)
         return search.answer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
 from .checkmate import solve_whole
@@ -23,16 +24,14 @@ def optimal(
     *,
     starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
-    seed: int = 0,
-    memory_gb: float = 8.0,
+    **_: Any,
 ) -> PlannerResult:
     """Find the best schedule with moccasin; prove it with that or with checkmate.
 
     Moccasin comes first, up to three computations of a node. What it has found then is what
     checkmate has to beat, which leaves it little to look at; then moccasin goes on.
     """
-    search = Growing(graph, budget, starts, time_limit, memory_gb)
-    search.seed = seed
+    search = Growing(graph, budget, starts, time_limit)
     by = "no solver"
     if not search.is_over:
         by = "moccasin"

@@ -46,9 +46,8 @@ class Search:
         budget: int | None,
         starts: Sequence[Schedule],
         time_limit: float | None,
-        memory_gb: float,
     ) -> None:
-        self.graph, self.budget, self.memory_gb = graph, budget, memory_gb
+        self.graph, self.budget = graph, budget
         self.deadline = None if time_limit is None else time.monotonic() + time_limit
         self.best: Schedule | None = None
         self.cost: int | None = None
@@ -107,9 +106,7 @@ class Search:
         take: Callable[[Any], None],
     ) -> Any:
         """Run a solver, take what it tells, and give its answer; None if it did not end."""
-        self.ended = solve(
-            task.__module__, task.__name__, *args, seconds=seconds, memory_gb=self.memory_gb
-        )
+        self.ended = solve(task.__module__, task.__name__, *args, seconds=seconds)
         for what in self.ended.told:
             take(what)
         return self.ended.answer

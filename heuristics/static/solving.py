@@ -28,6 +28,7 @@ from .registry import MEMORY_LIMIT, NOT_INSTALLED, SOLVER_FAILED, TIME_LIMIT
 
 DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, what `Ended` has
 WORKERS = 1  # threads of a solver: with one, the same task has the same answer
+MEMORY_GB = 8.0  # what a solver may take
 _GRACE = 0.05, 0.5  # how much longer than its limit a solver may take: of the limit, and seconds
 _TURN = 0.2  # seconds
 _TOLD, _ANSWER, _MEMORY, _MISSING, _FAILED = range(5)
@@ -55,7 +56,9 @@ class Ended:
     message: str = ""
 
 
-def solve(module: str, function: str, *args: Any, seconds: float | None, memory_gb: float) -> Ended:
+def solve(
+    module: str, function: str, *args: Any, seconds: float | None, memory_gb: float = MEMORY_GB
+) -> Ended:
     """Run a function of a module of this folder in the solvers' process.
 
     Parameters
@@ -131,6 +134,7 @@ class _Worker:
         return _FAILED, f"the solver's process ended with code {code}"
 
     def send(self, task: Any) -> None:
+        """Give it a task."""
         assert self.process.stdin is not None
         pickle.dump(task, self.process.stdin)
         self.process.stdin.flush()
@@ -143,6 +147,7 @@ class _Worker:
         return self.said.get_nowait()
 
     def is_usable(self, memory_gb: float) -> bool:
+        """Whether it lives, belongs to this process, and may take as much memory."""
         is_mine = self.owner == os.getpid() and self.memory_gb == memory_gb
         return is_mine and self.process.poll() is None
 
