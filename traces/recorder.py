@@ -340,6 +340,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 "whole step in the thread that began the capture"
             )
 
+    def _phase(self, engine: Engine) -> int:
+        """Say which phase a call belongs to; what runs without gradients is told from later on."""
+        phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
+        if _is_grad_enabled():
+            return phase
+        return PHASE_OPTIMIZER if self._step_task == engine.task else _WITHOUT_GRAD[phase]
+
     def _end(
         self, traits: Traits, call: list[RawView] | OpenCall, output: Any, started: Any, ended: Any
     ) -> None:
@@ -369,10 +376,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
             )
         engine, running = self._engine, self._modules.running
-        phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
-        if not _is_grad_enabled():
-            is_step = self._step_task == engine.task
-            phase = PHASE_OPTIMIZER if is_step else _WITHOUT_GRAD[phase]
+        phase = self._phase(engine)
         self._events.append(
             (
                 traits,

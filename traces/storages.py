@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -153,14 +154,15 @@ def living_storages(counts_fakes: bool) -> dict[int, Any]:
     found: dict[int, Any] = {}
     with torch._C.DisableTorchFunctionSubclass():  # a subclass's own answers may be anything
         for tensor in objects_of(torch.Tensor):
-            try:
-                for part in dense_tensors(tensor):
-                    storage = part.untyped_storage()
-                    if has_memory(part, storage, counts_fakes):
-                        found[storage._cdata] = storage
-            except Exception:  # no storage (a wrapper), or a subclass that refuses
-                continue
+            with suppress(Exception):  # no storage (a wrapper), or a subclass that refuses
+                found |= _memory_of(tensor, counts_fakes)
     return found
+
+
+def _memory_of(tensor: torch.Tensor, counts_fakes: bool) -> dict[int, Any]:
+    """Return the storages of a tensor's parts that are memory, by address."""
+    parts = [(part, part.untyped_storage()) for part in dense_tensors(tensor)]
+    return {s._cdata: s for part, s in parts if has_memory(part, s, counts_fakes)}
 
 
 def has_memory(tensor: torch.Tensor, storage: Any, counts_fakes: bool) -> bool:

@@ -181,7 +181,7 @@ def test_without_a_backward_pass_they_do_not_apply(method: str) -> None:
         get(f"{method}(points=all)").plan(linear(4))
 
 
-@pytest.mark.parametrize("trace", ["bundled:unet", "bundled:gpt"])
+@pytest.mark.parametrize("trace", ["bundled:unet", "bundled:resnet32"])
 def test_on_traces_of_models_they_save_memory(trace: str) -> None:
     """Calls with several results, views and outputs: less memory than computing once."""
     graph = workload(load_trace(trace)).graph

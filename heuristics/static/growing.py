@@ -1,0 +1,115 @@
+"""The search of `moccasin`: the limit on computations of a node grows until more cannot pay."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import retention
+from .registry import OPTIMAL_FOR_CV, TIME_LIMIT, PlannerResult
+from .searching import Search
+from .solving import DONE
+
+_FIRST_TRY = 0.7  # part of the time for a schedule that fits, before the least peak is sought
+
+
+class Growing(Search):
+    """A search whose solver computes a node at most so often.
+
+    Attributes
+    ----------
+    solved_runs : int or None
+        The limit under which nothing is better than the best.
+    """
+
+    solved_runs: int | None = None
+
+    def solve(self, most_runs: int) -> None:
+        """Look for the best schedule that computes no node more often."""
+        known, left = self.cost, self.seconds_left
+        if self.best is None and left is not None:
+            left *= _FIRST_TRY
+        # A start by stages may cost what it costs, and is where the solver begins.
+        most_cost = self.cost if self.runs else self.less()
+        problem = self.problem(most_cost)
+        found = self._ask(problem, most_runs, left)
+        if self.cost != known:
+            self.solved_runs = None
+        if found is None:
+            return
+        if found["status"] in (retention.OPTIMAL, retention.INFEASIBLE):
+            self._conclude(most_runs)
+            return
+        lower = self.graph.base_cost + math.ceil(found["bound"] - 1e-6) * problem.cost_unit
+        self._raise_bound_under(most_runs, lower)
+        if self.best is None:
+            self._fit(most_runs)
+        else:
+            self._stop()
+
+    def _ask(
+        self, problem: Any, most_runs: int, seconds: float | None, is_peak: bool = False
+    ) -> Any:
+        naive = [(node, node) for node in range(problem.n_nodes)] if is_peak else []
+        hint = self.runs or naive
+        return self.ask(
+            retention.retention, problem, most_runs, hint, is_peak,
+            seconds=seconds, take=self.offer_runs,
+        )  # fmt: skip
+
+    def _fit(self, most_runs: int) -> None:
+        """Look for the least peak, from the naive schedule on; then for the least cost."""
+        if self.is_over:
+            self._stop()
+            return
+        problem = self.problem(None)
+        found = self._ask(problem, most_runs, self.seconds_left, is_peak=True)
+        if self.best is not None:
+            if not self.is_over:
+                self.solve(most_runs)
+            return
+        if found is not None and found["bound"] > problem.capacity:
+            self._conclude(most_runs)
+        elif found is not None:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self.ended.status == DONE:
+            self.ended.status, self.ended.message = TIME_LIMIT, "the time limit was reached"
+
+    def _conclude(self, most_runs: int) -> None:
+        """Note that nothing under this limit is better than the best."""
+        if self.cost is not None:
+            self.solved_runs = most_runs
+            self._raise_bound_under(most_runs, self.cost)
+        if self._dearer(most_runs) is None:
+            self.is_proven = True
+
+    def _raise_bound_under(self, most_runs: int, lower: int) -> None:
+        """Take a bound on schedules under the limit; those beyond it may cost less."""
+        beyond = self._dearer(most_runs)
+        self.raise_bound(lower if beyond is None else min(lower, beyond))
+
+    def _dearer(self, most_runs: int) -> int | None:
+        """Give the least cost of what computes a node more often; None if it cannot be better."""
+        problem = self.problem(self.less())
+        more = [
+            most_runs * problem.cost[node]
+            for node in range(problem.n_nodes)
+            if problem.most_runs(node) > most_runs
+        ]
+        return self.graph.base_cost + min(more) * problem.cost_unit if more else None
+
+    def answer(self) -> PlannerResult:
+        """Give the answer."""
+        if self.solved_runs is None:
+            return self.result()
+        return self.result(f"{OPTIMAL_FOR_CV}{self.solved_runs}", computations=self.solved_runs)
+
+
+def grow(search: Growing, first: int, last: int) -> None:
+    """Let the limit grow from the first to the last one, as long as that can pay."""
+    most_runs = first
+    while most_runs <= last and not search.is_over:
+        search.solve(most_runs)
+        most_runs += max(1, most_runs // 2 - (most_runs < 4))

@@ -1,0 +1,126 @@
+"""HiGHS on Checkmate's program, in the solvers' process (``solving.py``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .searching import Search
+from .stage_problem import StageProblem
+from .stage_program import StageProgram
+from .stages import Kept, nothing_kept
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...static_graph import StaticGraph
+
+OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN = "optimal", "feasible", "infeasible", "unknown"
+Shares = list[tuple[int, int, float]]  # stage, value, S
+_ROUNDING = 1e-5  # of what HiGHS works with
+
+
+def integer(
+    problem: StageProblem, form: str, tell: Callable[[Any], None], seconds: float | None
+) -> dict[str, Any]:
+    """Solve the program in whole numbers.
+
+    Returns
+    -------
+    dict
+        ``status``, ``bound`` in units of cost above the first computations, and ``kept``.
+    """
+    program = StageProgram(problem, form)
+    whole = np.zeros(program.n_columns)
+    whole[list(program.whole)] = 1
+    return _solve(program, whole, seconds)
+
+
+def relaxed(
+    problem: StageProblem,
+    form: str,
+    parts: list[float],
+    tell: Callable[[Any], None],
+    seconds: float | None,
+) -> dict[str, Any]:
+    """Solve the relaxation within parts of the capacity, and tell the solution of each.
+
+    Returns
+    -------
+    dict
+        That for the first part.
+    """
+    first: dict[str, Any] = {"status": UNKNOWN, "bound": 0.0, "kept": None}
+    for at, part in enumerate(parts):
+        smaller = replace(problem, capacity=int(problem.capacity * part))
+        program = StageProgram(smaller, form)
+        found = _solve(program, np.zeros(program.n_columns), seconds)
+        if found["kept"] is not None:
+            tell(found)
+        if at == 0:
+            first = found
+    return first
+
+
+def _solve(
+    program: StageProgram, whole: NDArray[np.float64], seconds: float | None
+) -> dict[str, Any]:
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    if not program.n_columns:
+        return {"status": OPTIMAL, "bound": 0.0, "kept": []}
+    options = {"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds})
+    answer = milp(
+        program.objective(),
+        constraints=LinearConstraint(program.matrix(), program.low, program.high),
+        bounds=Bounds(0, 1),
+        integrality=whole,
+        options=options,
+    )
+    if answer.status == 2:
+        return {"status": INFEASIBLE, "bound": 0.0, "kept": None}
+    if answer.status not in (0, 1):
+        raise ValueError(f"HiGHS: {answer.message}")
+    bound = answer.mip_dual_bound
+    if not whole.any():
+        bound = answer.fun if answer.status == 0 else 0.0
+    kept: Shares | None = None
+    if answer.x is not None:
+        kept = [(*at, float(answer.x[column])) for at, column in program.kept.items()]
+        kept = [share for share in kept if share[2] > 1e-6]
+    unsolved = UNKNOWN if kept is None else FEASIBLE
+    return {
+        "status": OPTIMAL if answer.status == 0 else unsolved,
+        "bound": max(0.0, bound) if bound is not None and np.isfinite(bound) else 0.0,
+        "kept": kept,
+    }
+
+
+def raise_by_relaxation(search: Search, form: str = "tight") -> None:
+    """Raise the bound of a search to what the relaxation proves of better schedules."""
+    seconds, problem = search.seconds_left, search.problem(search.less())
+    found = search.ask(relaxed, problem, form, [1.0], seconds=seconds, take=lambda _: None)
+    if found is not None:
+        take_bound(search, problem, found)
+
+
+def take_bound(search: Search, problem: StageProblem, found: dict[str, Any]) -> None:
+    """Raise the bound of a search to what a solver proves of the schedules of a problem."""
+    if found["status"] == INFEASIBLE:
+        search.is_proven = True
+        return
+    units = math.ceil(found["bound"] - _ROUNDING * (1 + found["bound"]))
+    search.raise_bound(search.graph.base_cost + units * problem.cost_unit)
+
+
+def kept_of_shares(graph: StaticGraph, shares: Shares, threshold: float) -> Kept:
+    """Round what is kept in part; and keep what cannot be computed again."""
+    kept = nothing_kept(graph)
+    for stage, value, share in shares:
+        if share >= threshold:
+            kept[value] |= 1 << stage
+    return kept

@@ -1,0 +1,235 @@
+"""Solvers run in a process of their own: it can be killed, and its memory has a cap.
+
+`solve` hands a task to that process, and gets what it tells on its way and what it answers. A task
+is a function of a module of this folder, by name, with plain values; it is called with ``tell``,
+to which it gives better solutions as it finds them. The process stays for the next task, as loading
+a solver takes longer than many a task; it is ended when it does not answer in time, on Ctrl-C, and
+with its parent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from .registry import MEMORY_LIMIT, NOT_INSTALLED, SOLVER_FAILED, TIME_LIMIT
+
+DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, what `Ended` has
+WORKERS = 1  # threads of a solver: with one, the same task has the same answer
+MEMORY_GB = 8.0  # what a solver may take
+_GRACE = 0.05, 0.5  # how much longer than its limit a solver may take: of the limit, and seconds
+_TURN = 0.2  # seconds
+_TOLD, _ANSWER, _MEMORY, _MISSING, _FAILED = range(5)
+
+
+@dataclass
+class Ended:
+    """How a task ended.
+
+    Attributes
+    ----------
+    status : str
+        ``DONE``, ``INTERRUPTED``, or the status of a planner.
+    answer : object
+        What the function returned; None where it did not end by itself.
+    told : list
+        What it told on its way, the last is the best.
+    message : str
+        What went wrong.
+    """
+
+    status: str
+    answer: Any = None
+    told: list[Any] = field(default_factory=list)
+    message: str = ""
+
+
+def solve(
+    module: str, function: str, *args: Any, seconds: float | None, memory_gb: float = MEMORY_GB
+) -> Ended:
+    """Run a function of a module of this folder in the solvers' process.
+
+    Parameters
+    ----------
+    module, function : str
+    *args
+        Plain values; ``tell`` and the seconds that it has are given to the function after them.
+    seconds : float or None
+        After that and a short grace the process is killed.
+    memory_gb : float
+        What the process may take.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds * (1 + _GRACE[0]) + _GRACE[1]
+    ended = Ended(TIME_LIMIT)
+    worker = None
+    try:
+        worker = _worker(memory_gb)
+        worker.send((module, function, args, seconds))
+        while True:
+            kind, what = worker.receive(deadline)
+            if kind != _TOLD:
+                break
+            ended.told.append(what)
+    except queue.Empty:
+        _end(worker)
+        ended.message = f"no answer within {seconds:g} s"
+        return ended
+    except KeyboardInterrupt:
+        _end(worker)
+        ended.status, ended.message = INTERRUPTED, "interrupted"
+        return ended
+    except OSError as error:
+        _end(worker)
+        ended.status, ended.message = SOLVER_FAILED, f"the solver's process: {error}"
+        return ended
+    if kind == _ANSWER:
+        ended.status, ended.answer = DONE, what
+        return ended
+    statuses = {_MEMORY: MEMORY_LIMIT, _MISSING: NOT_INSTALLED, _FAILED: SOLVER_FAILED}
+    ended.status, ended.message = statuses[kind], what
+    if kind != _MISSING:
+        _end(worker)
+    return ended
+
+
+class _Worker:
+    """The process, and a thread that reads what it says."""
+
+    def __init__(self, memory_gb: float) -> None:
+        self.memory_gb, self.owner = memory_gb, os.getpid()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(memory_gb)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the parent
+        )
+        self.said: queue.Queue[tuple[int, Any]] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        try:
+            while True:
+                self.said.put(pickle.load(self.process.stdout))
+        except (EOFError, OSError, pickle.UnpicklingError, ValueError):
+            self.said.put(self._death())
+
+    def _death(self) -> tuple[int, str]:
+        """Say why it ended by itself: what memory ran out on is aborted or killed."""
+        code = self.process.wait()
+        if -code in (signal.SIGABRT, getattr(signal, "SIGKILL", 9), signal.SIGSEGV):
+            return _MEMORY, f"the solver was ended with {self.memory_gb:g} GB allowed"
+        return _FAILED, f"the solver's process ended with code {code}"
+
+    def send(self, task: Any) -> None:
+        """Give it a task."""
+        assert self.process.stdin is not None
+        pickle.dump(task, self.process.stdin)
+        self.process.stdin.flush()
+
+    def receive(self, deadline: float | None) -> tuple[int, Any]:
+        """Wait for what it says next, in short turns: a long one would not notice Ctrl-C."""
+        while deadline is None or time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                return self.said.get(timeout=_TURN)
+        return self.said.get_nowait()
+
+    def is_usable(self, memory_gb: float) -> bool:
+        """Whether it lives, belongs to this process, and may take as much memory."""
+        is_mine = self.owner == os.getpid() and self.memory_gb == memory_gb
+        return is_mine and self.process.poll() is None
+
+
+_workers: list[_Worker] = []
+
+
+def _worker(memory_gb: float) -> _Worker:
+    """Get the process, a new one if there is none."""
+    if not _workers or not _workers[0].is_usable(memory_gb):
+        end_worker()
+        _workers.append(_Worker(memory_gb))
+    return _workers[0]
+
+
+def _end(worker: _Worker | None) -> None:
+    if worker is not None and worker in _workers:
+        end_worker()
+
+
+@atexit.register
+def end_worker() -> None:
+    """End the process, if there is one."""
+    while _workers:
+        worker = _workers.pop()
+        if worker.owner == os.getpid():
+            worker.process.kill()
+            worker.process.wait()
+
+
+def _serve(commands: BinaryIO, answers: BinaryIO) -> None:
+    """Be the process: take tasks and answer them, until there are no more."""
+
+    def say(kind: int, what: Any) -> None:
+        pickle.dump((kind, what), answers)
+        answers.flush()
+
+    while True:
+        try:
+            module, function, args, seconds = pickle.load(commands)
+        except EOFError:
+            return
+        say(*_answer(module, function, (*args, lambda what: say(_TOLD, what), seconds)))
+
+
+def _answer(module: str, function: str, args: tuple[Any, ...]) -> tuple[int, Any]:
+    try:
+        task: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        return _ANSWER, task(*args)
+    except MemoryError:
+        return _MEMORY, "the solver ran out of memory"
+    except ModuleNotFoundError as error:
+        return _MISSING, f"{error.name} is not installed: pip install 'rematsim[solve]'"
+    except Exception as error:  # whatever a solver raises is its failure, and named
+        return (
+            _FAILED,
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+        )
+
+
+def _limit(memory_gb: float) -> None:
+    """Cap the memory, and end with the parent, on systems that know how."""
+    try:
+        import ctypes
+        import resource
+
+        limit = int(memory_gb * 1e9)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if sys.platform == "linux":
+            set_parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    except (ImportError, OSError, ValueError):
+        return
+
+
+def _main() -> None:
+    _limit(float(sys.argv[1]))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what solvers print is not an answer
+    _serve(sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,196 @@
+"""Exact planners against an exhaustive search, known optima and one another; how solvers end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from brute_force import cheapest
+from random_traces import random_trace
+from rematsim.errors import InputError
+from rematsim.heuristics.static import get, solving
+from rematsim.heuristics.static.registry import (
+    INFEASIBLE,
+    MEMORY_LIMIT,
+    NO_PLAN,
+    NOT_INSTALLED,
+    OPTIMAL,
+    SOLVER_FAILED,
+    TIME_LIMIT,
+)
+from rematsim.static_graph import StaticGraph, least_budget, naive_peak_bytes
+from rematsim.traces.builder import TraceBuilder
+from rematsim.workload import workload
+
+EXACT = ("checkmate", "checkmate(form=paper)", "moccasin", "optimal")
+SECONDS = 60.0
+VECTORS = Path(
+    os.environ.get("REMATSIM_PLANNER_VECTORS", "../shared/reference/planner-vectors.json")
+)
+
+
+def linear(n: int) -> StaticGraph:
+    """Read each node's result by the next and by its mirror; no outputs."""
+    builder = TraceBuilder(f"linear({n})")
+    for node in range(2 * n + 1):
+        reads = [node - 1] if node else []
+        reads += [2 * n - node] if node > n and 2 * n - node != node - 1 else []
+        builder.call("f", [f"x{r}" for r in sorted(reads)], [(f"x{node}", 1, -1)], 1)
+    for node in range(2 * n + 1):
+        builder.release(f"x{node}")
+    return workload(builder.build(), cached=False).graph
+
+
+def small_graphs() -> list[StaticGraph]:
+    """Random graphs small enough for an exhaustive search, several results a call among them."""
+    graphs = []
+    for seed in range(60):
+        graph = workload(random_trace(seed, events=14), cached=False).graph
+        if graph.n_nodes > 2 and graph.n_values <= 9 and naive_peak_bytes(graph) > 0:
+            graphs.append(graph)
+    return graphs[:10]
+
+
+def budgets(graph: StaticGraph) -> list[int]:
+    least, most = least_budget(graph)[0], naive_peak_bytes(graph)
+    return sorted({least, (3 * least + most) // 4, (least + most) // 2, most})
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_no_exact_planner_misses_what_an_exhaustive_search_finds(method: str) -> None:
+    for graph in small_graphs():
+        costs = []
+        for budget in budgets(graph):
+            found = get(method).plan(graph, budget, time_limit=SECONDS)
+            best = cheapest(graph, budget)
+            if found.predicted is None:  # by stages there may be none where there is one
+                assert found.status == NO_PLAN
+                continue
+            assert found.status == OPTIMAL
+            assert best is not None and found.predicted.cost >= best
+            costs.append(found.predicted.cost)
+        assert costs == sorted(costs, reverse=True), "with more memory it never costs more"
+
+
+@pytest.mark.parametrize(
+    ("n", "budget", "cost"),
+    [(2, 3, 6), (3, 3, 10), (3, 4, 8), (4, 3, 15), (4, 4, 11), (5, 4, 14), (6, 4, 18), (8, 5, 22)],
+)
+def test_linear_graphs_have_the_known_optima_by_all(n: int, budget: int, cost: int) -> None:
+    for method in EXACT:
+        found = get(method).plan(linear(n), budget, time_limit=SECONDS)
+        assert found.predicted is not None
+        assert (found.status, found.predicted.cost) == (OPTIMAL, cost), method
+
+
+@pytest.mark.parametrize(
+    ("form", "budget", "bound"),
+    [("paper", 3, 23), ("paper", 4, 22), ("paper", 5, 21), ("paper", 6, 20), ("paper", 10, 17),
+     ("tight", 3, 24), ("tight", 4, 23), ("tight", 5, 22), ("tight", 6, 21), ("tight", 10, 17)],
+)  # fmt: skip
+def test_relaxations_have_the_known_bounds(form: str, budget: int, bound: int) -> None:
+    """Rounded up: costs are whole numbers."""
+    found = get(f"checkmate-lp-rounding(form={form})").plan(linear(8), budget)
+    assert found.bound == bound
+    assert found.predicted is not None and found.predicted.cost >= bound
+
+
+@pytest.mark.parametrize(
+    ("n", "budget", "cv", "cost"),
+    [(8, 4, 2, None), (8, 4, 3, 26), (8, 5, 2, 22), (6, 4, 2, None), (6, 4, 3, 18), (6, 5, 2, 16),
+     (4, 3, 3, None), (4, 3, 4, 15), (4, 4, 2, 11)],
+)  # fmt: skip
+def test_moccasin_with_few_computations_of_a_node(
+    n: int, budget: int, cv: int, cost: int | None
+) -> None:
+    found = get(f"moccasin(cv={cv})").plan(linear(n), budget)
+    assert (None if found.predicted is None else found.predicted.cost) == cost
+    assert found.status in (NO_PLAN if cost is None else f"optimal_for_cv={cv}", OPTIMAL)
+
+
+def test_costs_and_sizes_in_other_units_change_nothing() -> None:
+    def costs(unit: int, size: int) -> list[float]:
+        chance = random.Random(3)
+        builder = TraceBuilder("units")
+        for node in range(9):
+            reads = sorted({f"x{chance.randrange(node)}" for _ in range(2)}) if node else []
+            cost = chance.randrange(1, 9)
+            builder.call("f", reads, [(f"x{node}", size * (1 + node % 3), -1)], unit * cost)
+        graph = workload(builder.build(), cached=False).graph
+        budget = (least_budget(graph)[0] + naive_peak_bytes(graph)) // (2 * size) * size
+        found = [get(method).plan(graph, budget).predicted for method in ("moccasin", "checkmate")]
+        return [plan.cost / unit for plan in found if plan is not None]
+
+    assert costs(1, 1) == costs(1000, 1) == costs(1, 1 << 30)
+
+
+def test_a_budget_below_the_largest_call_names_it() -> None:
+    for method in EXACT:
+        found = get(method).plan(linear(3), 2)
+        assert found.status == INFEASIBLE and "3, the largest single call (node" in found.message
+
+
+def test_a_form_that_does_not_exist_is_named() -> None:
+    with pytest.raises(InputError, match=r"form \(loose\): it is one of tight, paper"):
+        get("checkmate(form=loose)").plan(linear(3), 4)
+
+
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module that the solvers' process can import: its task runs a text."""
+    source = "def run(text, tell, seconds):\n    exec(text, {'tell': tell})\n"
+    (tmp_path / "stub_solver.py").write_text(source, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    solving.end_worker()
+    yield "stub_solver"
+    solving.end_worker()
+
+
+STATES = {
+    "import time\ntime.sleep(60)": TIME_LIMIT,
+    "import no_such_solver": NOT_INSTALLED,
+    "1 / 0": SOLVER_FAILED,
+    "x = bytearray(3 << 30)": MEMORY_LIMIT,
+    "import os\nos._exit(7)": SOLVER_FAILED,
+    "import os\nos.abort()": MEMORY_LIMIT,
+}
+
+
+@pytest.mark.parametrize(("code", "status"), STATES.items())
+def test_however_a_solver_ends_there_is_a_status(stub: str, code: str, status: str) -> None:
+    assert solving.solve(stub, "run", "1", seconds=None, memory_gb=1.0).status == solving.DONE
+    started = time.monotonic()
+    ended = solving.solve(stub, "run", f"tell(7)\n{code}", seconds=1.0, memory_gb=1.0)
+    assert (ended.status, ended.told) == (status, [7])
+    assert ended.message and "\n" not in ended.message
+    assert time.monotonic() - started < 1.0 + 2.0
+    again = solving.solve(stub, "run", "tell(8)", seconds=None, memory_gb=1.0)
+    assert (again.status, again.told) == (solving.DONE, [8])
+
+
+def test_an_interrupt_gives_the_best_so_far() -> None:
+    graph = linear(40)
+    threading.Timer(1.5, lambda: signal.raise_signal(signal.SIGINT)).start()
+    started = time.monotonic()
+    found = get("moccasin").plan(graph, 8)
+    assert time.monotonic() - started < 30
+    assert "interrupted" in found.message
+    assert found.predicted is None or found.predicted.peak_bytes <= 8
+
+
+@pytest.mark.skipif(not VECTORS.exists(), reason="the reference vectors are not here")
+def test_reference_vectors_by_two_methods() -> None:
+    known = json.loads(VECTORS.read_text(encoding="utf-8"))["linear_unit_optimal_cost"]
+    for n, costs in known.items():
+        for budget, cost in costs.items():
+            for method in ("checkmate", "optimal"):
+                found = get(method).plan(linear(int(n)), int(budget), time_limit=SECONDS)
+                assert found.predicted is not None
+                assert (found.status, found.predicted.cost) == (OPTIMAL, cost), (n, budget)
