@@ -367,10 +367,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             number = storages.find(storage._cdata)
             if number is None:
                 number = storages.add(storage)
-                is_ordinary = type(tensor) is Tensor and not (
-                    tensor.is_meta or self._has_zero_tensors
-                )
-                size = storage.nbytes() if is_ordinary else self._size(number, tensor, storage)
+                is_odd = type(tensor) is not Tensor or tensor.is_meta or self._has_zero_tensors
+                size = self._size(number, tensor, storage) if is_odd else storage.nbytes()
                 sizes.append((number, size))
             results.append(
                 (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
