@@ -18,8 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from torch.nn.modules.module import register_module_forward_pre_hook as before_forward
-
 from ..errors import InputError, RematsimError, Terminated, TraceError
 from .capturing import Capture
 from .clocks import NoClock
@@ -29,7 +27,7 @@ from .guarding import fake_tensors, said_of_fakes
 from .marks import listeners
 from .naming import models_of
 from .recording import Recording
-from .sessions import Session, after_steps
+from .sessions import Session, after_steps, before_forward
 from .stepping import repeats
 
 _FAKE_HINT = "it ran under fake tensors, which have no values; without --fake it may pass"

@@ -14,6 +14,7 @@ from traceback import FrameSummary
 from typing import Any
 
 from torch.nn import Module
+from torch.nn.modules.module import register_module_forward_pre_hook as before_forward
 from torch.optim.optimizer import register_optimizer_step_post_hook as after_steps
 
 from ..errors import InputError, TraceError
@@ -30,7 +31,7 @@ from .refusing import (
 )
 from .unseen import UnseenMakers
 
-__all__ = ["Session", "after_steps"]
+__all__ = ["Session", "after_steps", "before_forward"]
 
 _running: list[Session] = []
 

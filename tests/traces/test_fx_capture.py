@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rematsim import traces
 from rematsim.opcodes import CALL, CONSTANT, RELEASE
 from rematsim.simulation import simulate
-from rematsim.traces import capture
 from rematsim.traces.loading import load_trace
 from rematsim.traces.trace import Trace
 
@@ -83,7 +83,7 @@ def pair(request: Any, torch: Any, tmp_path: Path) -> tuple[Trace, Trace]:
 
     model, args = WithLoss(), (x, torch.zeros(len(x), dtype=torch.int64))
     dump_joint_graph(model, args, tmp_path / "graph.json")
-    with capture(model) as log:
+    with traces.capture(model) as log:
         loss = model(*args)
         loss.backward()
     return load_trace(tmp_path / "graph.json", cache=False), log.trace

@@ -119,7 +119,7 @@ def test_a_broken_table_of_tensors_is_refused(tmp_path: Path) -> None:
 
 def test_what_does_not_belong_to_a_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a,b\n")
-    with pytest.raises(TraceError, match=r"other.csv: no table of tensors"):
+    with pytest.raises(TraceError, match=r"other.csv: none of the formats that rematsim reads"):
         import_trace([*files(tmp_path), tmp_path / "other.csv"])
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from rematsim import traces
 from rematsim.errors import TraceError
-from rematsim.traces import capture
 from rematsim.traces.trace import Trace
 
 
@@ -31,7 +31,7 @@ class Program:
         self.optimizer.step()
 
     def operators(self, run: Callable[[], object], **options: Any) -> list[str]:
-        with capture(self.model, self.optimizer, **options) as log:
+        with traces.capture(self.model, self.optimizer, **options) as log:
             run()
         return operators_of(log.trace)
 
@@ -143,7 +143,7 @@ def test_batches_that_another_thread_makes_are_constants(torch: Any, program: Pr
         for batch in prefetched(torch):
             program.step(batch)
 
-    with capture(program.model, program.optimizer) as log:
+    with traces.capture(program.model, program.optimizer) as log:
         work()
     assert operators_of(log.trace) == 2 * alone
     sizes = log.trace.constant_bytes.tolist()
@@ -183,7 +183,7 @@ def test_hooks_of_backward_and_the_threads_of_the_engine_are_seen(
 
 def test_what_a_capture_put_into_torch_is_gone_after_it(torch: Any, program: Program) -> None:
     before = torch.autograd._engine_run_backward
-    with capture(program.model):
+    with traces.capture(program.model):
         assert torch.autograd._engine_run_backward is not before
         program.step(program.batch)
     assert torch.autograd._engine_run_backward is before
