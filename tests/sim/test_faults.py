@@ -140,20 +140,26 @@ def count_rows(path: Path) -> int:
         return 0  # the table is about to be made
 
 
-def fork_and_kill(arguments: list[str], seconds: float) -> bool:
-    """Run the command in a forked process group and kill all of it; say if it had ended before."""
+def fork_and_kill(arguments: list[str], seconds: float, told: Path) -> bool:
+    """Run the command in a forked process group and kill all of it; say if it had ended before.
+
+    What it tells is in a file, and shown if it ended badly.
+    """
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
-        sink = os.open(os.devnull, os.O_WRONLY)
+        sink = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
+        sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1)
         os._exit(main(arguments))
     with contextlib.suppress(OSError):
         os.setpgid(child, child)  # whichever comes first: here or there
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if os.waitpid(child, os.WNOHANG) != (0, 0):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            assert os.waitstatus_to_exitcode(status) == 0, told.read_text()
             return True
         time.sleep(0.01)
     os.killpg(child, signal.SIGKILL)
@@ -169,7 +175,7 @@ def test_a_sweep_killed_twenty_times_ends_with_the_undisturbed_table(folder: Pat
     while kills < 20:
         jobs = 1 + kills % 2
         moment = moments.uniform(0.0, 2.0 if jobs == 2 else 0.5)
-        has_ended = fork_and_kill(sweep_arguments(folder, jobs=jobs), moment)
+        has_ended = fork_and_kill(sweep_arguments(folder, jobs=jobs), moment, folder / "told.txt")
         kills += 1
         if has_ended:  # a finished table is no longer disturbed: begin a new one
             assert stored(folder / "t.sqlite") == stored(folder / "undisturbed.sqlite")
