@@ -6,8 +6,7 @@ from typing import Any
 
 from ...static_graph import StaticGraph
 from .registry import PlannerResult, planner
-from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
-from .sweeping import MODES, cheapest
+from .sweeping import Checkpoints, kept_for_good
 
 
 @planner("checkpoint-all", reference="Jain et al., MLSys 2020, appendix B")
@@ -21,16 +20,10 @@ def checkpoint_all(
     **_: Any,
 ) -> PlannerResult:
     """Keep every forward node, or every articulation point: what lies between is computed again."""
-    chosen("checkpoint-all: points", points, POINTS)
-    is_trimmed = chosen("checkpoint-all: mode", mode, MODES) == "trimmed"
-    nodes = candidates(graph, points)
-    if not nodes:
-        return NO_BACKWARD
-    return cheapest(
+    return Checkpoints("checkpoint-all", points, mode).cheapest(
         graph,
         budget,
-        [tuple(nodes)],
-        Segments(graph).kept,
-        is_trimmed=is_trimmed,
-        time_limit=time_limit,
+        lambda nodes: [tuple(nodes)],
+        kept_for_good,
+        time_limit,
     )

@@ -11,15 +11,11 @@ from ...static_graph import StaticGraph, evaluate
 from .chen_sqrt import sqrt_checkpoints
 from .registry import PlannerResult, planner
 from .segments import (
-    NO_BACKWARD,
-    POINTS,
     Segments,
-    candidates,
-    chosen,
     forward_nodes,
 )
 from .stages import made_bytes, schedule_of
-from .sweeping import MODES, cheapest
+from .sweeping import Checkpoints, kept_for_good
 
 STEPS = 300  # segment sizes tried, as published: hundredths of what the sqrt(n) plan takes;
 FINER_STEPS = 200  # and between them ones in equal ratios, down to a 10,000th of the largest
@@ -59,16 +55,10 @@ def chen_greedy(
     **_: Any,
 ) -> PlannerResult:
     """Cut the forward pass into segments of equal bytes; of 500 sizes, the cheapest that fits."""
-    chosen("chen-greedy: points", points, POINTS)
-    is_trimmed = chosen("chen-greedy: mode", mode, MODES) == "trimmed"
-    nodes = candidates(graph, points)
-    if not nodes:
-        return NO_BACKWARD
-    return cheapest(
+    return Checkpoints("chen-greedy", points, mode).cheapest(
         graph,
         budget,
-        (greedy_checkpoints(graph, nodes, size) for size in segment_sizes(graph, nodes)),
-        Segments(graph).kept,
-        is_trimmed=is_trimmed,
-        time_limit=time_limit,
+        lambda nodes: (greedy_checkpoints(graph, nodes, s) for s in segment_sizes(graph, nodes)),
+        kept_for_good,
+        time_limit,
     )

@@ -8,8 +8,7 @@ from typing import Any
 
 from ...static_graph import StaticGraph
 from .registry import PlannerResult, planner
-from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
-from .sweeping import MODES, cheapest
+from .sweeping import Checkpoints, kept_for_good
 
 
 def sqrt_checkpoints(nodes: Sequence[int]) -> tuple[int, ...]:
@@ -29,16 +28,10 @@ def chen_sqrt(
     **_: Any,
 ) -> PlannerResult:
     """Keep every k-th node of n, k = sqrt(n); compute each segment again to differentiate it."""
-    chosen("chen-sqrt: points", points, POINTS)
-    is_trimmed = chosen("chen-sqrt: mode", mode, MODES) == "trimmed"
-    nodes = candidates(graph, points)
-    if not nodes:
-        return NO_BACKWARD
-    return cheapest(
+    return Checkpoints("chen-sqrt", points, mode).cheapest(
         graph,
         budget,
-        [sqrt_checkpoints(nodes)],
-        Segments(graph).kept,
-        is_trimmed=is_trimmed,
-        time_limit=time_limit,
+        lambda nodes: [sqrt_checkpoints(nodes)],
+        kept_for_good,
+        time_limit,
     )

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from ...static_graph import StaticGraph
 from .registry import PlannerResult, planner
-from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
+from .segments import Segments
 from .stages import Kept, members, span
-from .sweeping import MODES, cheapest
+from .sweeping import Checkpoints
 
 ALL_COUNTS = 32  # numbers of slots tried one by one; above it, each an eighth more than the last
 
@@ -111,17 +111,10 @@ def revolve(
 
     ``points=articulation`` takes what lies between articulation points as the steps.
     """
-    chosen("revolve: points", points, POINTS)
-    is_trimmed = chosen("revolve: mode", mode, MODES) == "trimmed"
-    nodes = candidates(graph, points)
-    if not nodes:
-        return NO_BACKWARD
-    segments = Segments(graph)
-    return cheapest(
+    return Checkpoints("revolve", points, mode).cheapest(
         graph,
         budget,
-        slot_counts(len(nodes)),
-        lambda slots: revolve_kept(segments, nodes, slots),
-        is_trimmed=is_trimmed,
-        time_limit=time_limit,
+        lambda nodes: slot_counts(len(nodes)),
+        revolve_kept,
+        time_limit,
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ...static_graph import Schedule, StaticGraph, evaluate
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
+from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
 from .stages import (
     Kept,
     cost_of,
@@ -82,6 +83,68 @@ def cheapest(
             FEASIBLE, best[2], details={} if choice is None else {"choice": choice}
         )
     return _without(budget, least_peak, _is_past(end))
+
+
+class Checkpoints(NamedTuple):
+    """Planning by sets of checkpoints in the forward pass, and what users may choose of it.
+
+    Attributes
+    ----------
+    method : str
+        Whose parameters the others are, in messages.
+    points : str
+        Of ``segments.POINTS``: which nodes may be checkpoints.
+    mode : str
+        Of ``MODES``: whether schedules are trimmed or as published.
+    """
+
+    method: str
+    points: str
+    mode: str
+
+    def cheapest(
+        self,
+        graph: StaticGraph,
+        budget: int | None,
+        choices: Callable[[list[int]], Iterable[Choice]],
+        kept: Callable[[Segments, list[int], Choice], Kept],
+        time_limit: float | None,
+    ) -> PlannerResult:
+        """Plan by the cheapest of some sets.
+
+        Parameters
+        ----------
+        graph, budget, time_limit
+            As for the function of this name.
+        choices : callable
+            Given the nodes that may be checkpoints, ascending: what is tried.
+        kept : callable
+            What a choice keeps, given also the segments and these nodes.
+
+        Raises
+        ------
+        InputError
+            ``points`` or ``mode`` is none of its words.
+        """
+        chosen(f"{self.method}: points", self.points, POINTS)
+        is_trimmed = chosen(f"{self.method}: mode", self.mode, MODES) == "trimmed"
+        nodes = candidates(graph, self.points)
+        if not nodes:
+            return NO_BACKWARD
+        segments = Segments(graph)
+        return cheapest(
+            graph,
+            budget,
+            choices(nodes),
+            lambda choice: kept(segments, nodes, choice),
+            is_trimmed=is_trimmed,
+            time_limit=time_limit,
+        )
+
+
+def kept_for_good(segments: Segments, _: list[int], checkpoints: tuple[int, ...]) -> Kept:
+    """Keep checkpoints from when they are made to the end."""
+    return segments.kept(checkpoints)
 
 
 def _is_past(end: float | None) -> bool:
