@@ -17,19 +17,9 @@ from .telling import print_run
 )
 @click.argument("trace")
 @click.argument("plan")
-@click.option(
-    "--budget",
-    default="unlimited",
-    show_default=True,
-    type=options.BUDGET,
-    help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
-)
+@options.budget_option("unlimited")
 @options.cache_option
-@click.option(
-    "--save-run",
-    type=options.FileType(".run"),
-    help="Save row, event log and storages.",
-)
+@options.save_run_option
 @options.json_option
 def command(
     trace: str, plan: str, budget: object, no_cache: bool, save_run: str | None, as_json: bool

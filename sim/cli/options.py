@@ -159,6 +159,31 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 cache_option = click.option(
     "--no-cache", is_flag=True, help="Neither read nor write the cache of traces."
 )
+save_run_option = click.option(
+    "--save-run", type=FileType(".run"), help="Save row, event log and storages."
+)
+
+
+def budget_option(default: str) -> Callable[[F], F]:
+    """Add the budget of one run."""
+    return click.option(
+        "--budget",
+        default=default,
+        show_default=True,
+        type=BUDGET,
+        help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
+    )
+
+
+def seed_option(who: str) -> Callable[[F], F]:
+    """Add the seed of what draws lots."""
+    return click.option(
+        "--seed",
+        default=0,
+        show_default=True,
+        type=click.IntRange(0, 2**32 - 1),
+        help=f"For {who} that draw lots.",
+    )
 
 
 def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:

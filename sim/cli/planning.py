@@ -28,21 +28,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="A planner (see rematsim list planners), with parameters as in NAME(KEY=VALUE).",
 )
-@click.option(
-    "--budget",
-    default="0.5x",
-    show_default=True,
-    type=options.BUDGET,
-    help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
-)
+@options.budget_option("0.5x")
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds.")
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 2**32 - 1),
-    help="For planners that draw lots.",
-)
+@options.seed_option("planners")
 @options.cache_option
 @click.option("-o", "--out", type=options.PLAN_FILE, help="Save the plan.")
 @options.json_option

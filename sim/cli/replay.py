@@ -33,26 +33,10 @@ NOT_OK = 3
     show_default=True,
     help="A name (see rematsim list heuristics), or file.py:function.",
 )
-@click.option(
-    "--budget",
-    default="0.5x",
-    show_default=True,
-    type=options.BUDGET,
-    help="Bytes (6GiB), a fraction of the unlimited peak (0.5x), or unlimited.",
-)
+@options.budget_option("0.5x")
 @options.run_options(options.single)
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 2**32 - 1),
-    help="For heuristics that draw lots.",
-)
-@click.option(
-    "--save-run",
-    type=options.FileType(".run"),
-    help="Save row, event log and storages.",
-)
+@options.seed_option("heuristics")
+@options.save_run_option
 @click.option(
     "--save-plan",
     type=options.PLAN_FILE,

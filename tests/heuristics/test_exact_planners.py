@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from brute_force import cheapest
+from planner_graphs import linear
 from random_traces import random_trace
 from rematsim.errors import InputError
 from rematsim.heuristics.static import get, solving
@@ -34,18 +35,6 @@ SECONDS = 60.0
 VECTORS = Path(
     os.environ.get("REMATSIM_PLANNER_VECTORS", "../shared/reference/planner-vectors.json")
 )
-
-
-def linear(n: int) -> StaticGraph:
-    """Read each node's result by the next and by its mirror; no outputs."""
-    builder = TraceBuilder(f"linear({n})")
-    for node in range(2 * n + 1):
-        reads = [node - 1] if node else []
-        reads += [2 * n - node] if node > n and 2 * n - node != node - 1 else []
-        builder.call("f", [f"x{r}" for r in sorted(reads)], [(f"x{node}", 1, -1)], 1)
-    for node in range(2 * n + 1):
-        builder.release(f"x{node}")
-    return workload(builder.build(), cached=False).graph
 
 
 def small_graphs() -> list[StaticGraph]:

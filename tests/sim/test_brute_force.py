@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from brute_force import cheapest
+from planner_graphs import linear
 from random_schedules import random_schedule
 from random_traces import random_trace
 from rematsim.static_graph import (
-    StaticGraph,
     evaluate,
     least_budget,
     naive_peak_bytes,
@@ -22,18 +22,6 @@ LINEAR = {
     (2, 3): 6, (2, 4): 5, (3, 3): 10, (3, 4): 8, (3, 5): 7, (4, 3): 15, (4, 4): 11, (4, 5): 10,
     (4, 6): 9, (5, 3): 21, (5, 4): 14, (5, 5): 13,
 }  # fmt: skip
-
-
-def linear(n: int) -> StaticGraph:
-    """Read each node's result by the next and by its mirror; no outputs."""
-    builder = TraceBuilder(f"linear({n})")
-    for node in range(2 * n + 1):
-        reads = [node - 1] if node else []
-        reads += [2 * n - node] if node > n and 2 * n - node != node - 1 else []
-        builder.call("f", [f"x{r}" for r in sorted(reads)], [(f"x{node}", 1, -1)], 1)
-    for node in range(2 * n + 1):
-        builder.release(f"x{node}")
-    return workload(builder.build(), cached=False).graph
 
 
 @pytest.mark.parametrize(("n", "budget"), LINEAR)
