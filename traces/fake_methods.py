@@ -5,8 +5,8 @@ Needs torch, so only the modules of a capture import it. What operators do is in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils.data import DataLoader
 
 from ..errors import TraceError
+from .replacing import replaced
 
 HINT = "capture with real ones (without --fake)"
 
@@ -53,17 +54,6 @@ _METHODS: tuple[tuple[type, str, Callable[..., Any]], ...] = (
 )
 
 
-@contextmanager
-def answering_methods() -> Iterator[None]:
+def answering_methods() -> AbstractContextManager[None]:
     """Let fake tensors, and what loads them, have these methods in the block."""
-    before = [vars(kind).get(name) for kind, name, _ in _METHODS]
-    for kind, name, method in _METHODS:
-        setattr(kind, name, method)
-    try:
-        yield
-    finally:
-        for (kind, name, _), own in zip(_METHODS, before, strict=True):
-            if own is None:  # it was inherited
-                delattr(kind, name)
-            else:
-                setattr(kind, name, own)
+    return replaced(*_METHODS)

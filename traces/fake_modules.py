@@ -8,8 +8,8 @@ tensor's value as if that were fake too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -20,13 +20,13 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._mode_utils import no_dispatch
 
 from ..errors import InputError, TraceError
+from .replacing import replaced
 from .values import LARGEST, value_of
 
 _KNOWN = ("constant", "known")  # what a fake tensor may carry of its real value
 
 
-@contextmanager
-def modules_of_fakes(mode: Any) -> Iterator[None]:
+def modules_of_fakes(mode: Any) -> AbstractContextManager[None]:
     """Let modules of fake tensors be converted, copied and run in the block; refuse DDP."""
     name = "_pad_packed_sequence"
     changes = (
@@ -39,11 +39,7 @@ def modules_of_fakes(mode: Any) -> Iterator[None]:
         (torch, "save", _save_nothing),
         (_VF, name, _with_real_lengths(mode, getattr(_VF, name))),
     )
-    with ExitStack() as stack:
-        for place, name, function in changes:
-            stack.callback(setattr, place, name, getattr(place, name))
-            setattr(place, name, function)
-        yield
+    return replaced(*changes)
 
 
 def _converted(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:

@@ -28,7 +28,7 @@ from .naming import constant_labels
 from .raw_events import BACKWARD, STEP_END, WITHOUT_GRAD, OpenCall, RawEvent, RawView, events_of
 from .recording import Constant, Recording
 from .refusing import higher_order
-from .resizing import ResizeWatch
+from .resizing import resizes_noticed
 from .schemas import (
     CLOSES_REGION,
     HIGHER_ORDER,
@@ -91,7 +91,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._storages = StorageTable()
         self._counts_fakes = _get_dispatch_mode(_FAKE) is not None
         self._memoryless: set[int] = set()  # meta tensors
-        self._resizes = ResizeWatch(self._is_open, self._storage_resized)
+        self._resizes = resizes_noticed(self._is_open, self._storage_resized)
         self._labels = constant_labels(self._models, self._optimizers)
 
     supports_higher_order_operators = True  # they come here then, to be refused in our words
@@ -112,13 +112,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
     def __enter__(self) -> Recorder:
         self._storages.watch(living_storages(self._counts_fakes).values(), self._labels)
         self._modules.open()
-        self._resizes.open()
+        self._resizes.__enter__()
         super().__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
         super().__exit__(*exception)
-        self._resizes.close()
+        self._resizes.__exit__(None, None, None)
         self._modules.close()
         self._flush_deaths()
         self._storages.close()

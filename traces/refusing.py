@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from ..errors import InputError, TraceError
+from .replacing import replaced
 
 _ASKING = "torch._dynamo.eval_frame"  # where compiled functions ask for their callback
 _COMPILES = "torch.compile; torch.cond and flex_attention use it"
@@ -56,8 +57,8 @@ def compiled_calls_reported(report: Callable[[Exception], None]) -> Iterator[Non
         if _ASKING in sys.modules:
             listen()
         else:
-            stack.callback(setattr, torch, "compile", torch.compile)
-            torch.compile = _followed_once(torch.compile, listen)
+            compiling = _followed_once(torch.compile, listen)
+            stack.enter_context(replaced((torch, "compile", compiling)))
         yield
 
 
@@ -94,11 +95,8 @@ def _overheard(module: str, name: str, note: Callable[..., None]) -> Iterator[No
         note(*args, **kwargs)
         return original(*args, **kwargs)
 
-    setattr(place, name, called)
-    try:
+    with replaced((place, name, called)):
         yield
-    finally:
-        setattr(place, name, original)
 
 
 def is_watched_here(mode: Any) -> bool:

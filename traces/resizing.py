@@ -7,15 +7,18 @@ torch, so only the modules of a capture import it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-_NAME = "resize_"
+from .replacing import replaced
 
 
-class ResizeWatch:
-    """Stands in for ``torch.UntypedStorage.resize_`` from ``open`` to ``close``.
+def resizes_noticed(
+    is_wanted: Callable[[], bool], report: Callable[[Any, int], None]
+) -> AbstractContextManager[None]:
+    """Stand in for ``torch.UntypedStorage.resize_`` in the block.
 
     Parameters
     ----------
@@ -24,28 +27,13 @@ class ResizeWatch:
     report : callable
         Given the storage, after it, and its bytes before.
     """
+    resize = torch.UntypedStorage.resize_
 
-    def __init__(self, is_wanted: Callable[[], bool], report: Callable[[Any, int], None]) -> None:
-        self._is_wanted, self._report = is_wanted, report
-        self._own: Any = None  # what the class itself had, if it did: else the method is inherited
+    def noticed(storage: Any, size: int) -> Any:
+        before = storage.nbytes()
+        result = resize(storage, size)
+        if storage.nbytes() != before and is_wanted():
+            report(storage, before)
+        return result
 
-    def open(self) -> None:
-        """Begin to notice."""
-        self._own = vars(torch.UntypedStorage).get(_NAME)
-        resize = torch.UntypedStorage.resize_
-
-        def noticed(storage: Any, size: int) -> Any:
-            before = storage.nbytes()
-            result = resize(storage, size)
-            if storage.nbytes() != before and self._is_wanted():
-                self._report(storage, before)
-            return result
-
-        setattr(torch.UntypedStorage, _NAME, noticed)
-
-    def close(self) -> None:
-        """Put back what was there."""
-        if self._own is None:
-            delattr(torch.UntypedStorage, _NAME)
-        else:
-            setattr(torch.UntypedStorage, _NAME, self._own)
+    return replaced((torch.UntypedStorage, "resize_", noticed))

@@ -29,7 +29,7 @@ from .refusing import (
     is_watched_here,
     refuse_compiled,
 )
-from .unseen import UnseenMakers
+from .unseen import makers_noticed
 
 __all__ = ["Session", "after_steps", "before_forward"]
 
@@ -111,9 +111,7 @@ class Session:
             stack.callback(after_steps(self._stepped).remove)
             stack.enter_context(compiled_calls_reported(self._fail))
             stack.enter_context(backward_passes_reported(self._backward_begins))
-            makers = UnseenMakers(recorder.run_maker)
-            makers.open()
-            stack.callback(makers.close)
+            stack.enter_context(makers_noticed(recorder.run_maker))
             self._recorder = recorder
             stack.enter_context(recorder)
             _running.append(self)

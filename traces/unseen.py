@@ -6,10 +6,13 @@ Needs torch, so only the modules of a capture import it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 import torch
+
+from .replacing import replaced
 
 # Functions that return such a tensor, by module: activation checkpointing saves these states.
 _MAKERS = (
@@ -20,28 +23,14 @@ _MAKERS = (
 )
 
 
-class UnseenMakers:
-    """Stands, while it is open, before functions whose results no dispatch mode sees.
+def makers_noticed(run: Callable[..., Any]) -> AbstractContextManager[None]:
+    """Stand, in the block, before functions whose results no dispatch mode sees.
 
     Parameters
     ----------
     run : callable
-        Given the function and its arguments: runs it and notes what it returned.
+        Given the function and its arguments: runs it and notes what it returned. A function that
+        this torch lacks is passed over.
     """
-
-    def __init__(self, run: Callable[..., Any]) -> None:
-        self._run = run
-        self._originals: list[tuple[Any, str, Any]] = []
-
-    def open(self) -> None:
-        """Begin to notice; a function that this torch lacks is passed over."""
-        for module, name in _MAKERS:
-            original = getattr(module, name, None)
-            if original is not None:
-                self._originals.append((module, name, original))
-                setattr(module, name, partial(self._run, original))
-
-    def close(self) -> None:
-        """Stop noticing."""
-        while self._originals:
-            setattr(*self._originals.pop())
+    known = [(place, name) for place, name in _MAKERS if hasattr(place, name)]
+    return replaced(*((place, name, partial(run, getattr(place, name))) for place, name in known))
