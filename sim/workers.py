@@ -93,8 +93,21 @@ def _context() -> Any:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rematsim.simulation"])
-    forkserver.ensure_running()
+    try:
+        forkserver.ensure_running()
+    except ChildProcessError:
+        _forget_inherited_server()
+        forkserver.ensure_running()
     return context
+
+
+def _forget_inherited_server() -> None:
+    """Let a forked process start a server of its own: its parent's is not its child to wait for.
+
+    The standard library has no public way to say so.
+    """
+    server: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
+    server._forkserver_pid = None
 
 
 @contextmanager

@@ -185,6 +185,13 @@ def test_a_sweep_killed_twenty_times_ends_with_the_undisturbed_table(folder: Pat
     assert len(stored(folder / "t.sqlite")) == 2 * 2 * 7
 
 
+def test_a_forked_process_starts_workers_of_its_own(folder: Path) -> None:
+    """What its parent started to make workers from is not its child, and cannot be waited for."""
+    assert main(sweep_arguments(folder, "parent.sqlite")) == 0
+    assert fork_and_kill(sweep_arguments(folder, "forked.sqlite"), 300.0, folder / "told.txt")
+    assert stored(folder / "forked.sqlite") == stored(folder / "parent.sqlite")
+
+
 @contextmanager
 def started(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
     """Start the command in a process group of its own; leave nothing of it behind."""
