@@ -94,7 +94,7 @@ class SlowdownLimitType(ParamType):
 
 
 def finite(limit: float) -> float | None:
-    """Return a slowdown limit as the simulator takes it: None for none."""
+    """Return a limit as simulator and planners take it: None for none."""
     return None if math.isinf(limit) else limit
 
 
@@ -183,6 +183,17 @@ def seed_option(who: str) -> Callable[[F], F]:
         show_default=True,
         type=click.IntRange(0, 2**32 - 1),
         help=f"For {who} that draw lots.",
+    )
+
+
+def time_limit_option(per: str) -> Callable[[F], F]:
+    """Add the time limit of planners."""
+    return click.option(
+        "--time-limit",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        help=f"Seconds that a planner may take{per}; inf for no limit.",
     )
 
 

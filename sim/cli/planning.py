@@ -9,6 +9,7 @@ import click
 
 from . import options
 from .output import check_writable, format_bytes, print_fields, print_json
+from .progress import Waiting
 from .replay import NOT_OK, plan_source
 from .telling import print_run
 
@@ -18,18 +19,19 @@ if TYPE_CHECKING:
 
 @options.command(
     "plan",
-    "rematsim plan model.log --method keep-all --budget 0.5x -o model.plan",
-    "rematsim plan vgg16.json --method keep-all --budget 14GB --json",
+    "rematsim plan bundled:unet --budget 0.5x -o unet.plan",
+    "rematsim plan bundled:gpt --method rotor --budget 96MiB",
+    "rematsim plan vgg16.json --method optimal --budget 14GB --time-limit 10 --json",
 )
 @click.argument("trace", default="-")
 @click.option(
     "--method",
-    default="keep-all",
+    default="annealing",
     show_default=True,
     help="A planner (see rematsim list planners), with parameters as in NAME(KEY=VALUE).",
 )
 @options.budget_option("0.5x")
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds.")
+@options.time_limit_option("")
 @options.seed_option("planners")
 @options.cache_option
 @click.option("-o", "--out", type=options.PLAN_FILE, help="Save the plan.")
@@ -47,15 +49,17 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
 
     check_writable(out)
     loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
-    planned = plan_trace(
-        loaded,
-        given["method"],
-        given["budget"],
-        time_limit=given["time_limit"],
-        seed=given["seed"],
-        live_sets=not as_json,
-        cached=not given["no_cache"],
-    )
+    limit = options.finite(given["time_limit"])
+    with Waiting(f"planning {loaded.name}", limit):
+        planned = plan_trace(
+            loaded,
+            given["method"],
+            given["budget"],
+            time_limit=limit,
+            seed=given["seed"],
+            live_sets=not as_json,
+            cached=not given["no_cache"],
+        )
     if as_json:
         found = planned.found
         print_json(planned.row.row | {"bound_scope": found.bound_scope, "details": found.details})

@@ -1,8 +1,9 @@
-"""Progress of a sweep on standard error: a bar on a terminal, a few plain lines elsewhere."""
+"""Progress of long work on standard error: a bar on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import Any
 
@@ -70,3 +71,37 @@ class Progress:
             self._task = self._bar.add_task("sweep", total=self.total)
             self._bar.start()
         self._bar.update(self._task, completed=self.done)
+
+
+class Waiting:
+    """Shows for how long something has been going on, once it takes long.
+
+    Parameters
+    ----------
+    what : str
+        What is going on.
+    limit : float or None
+        Seconds that it may take.
+    """
+
+    def __init__(self, what: str, limit: float | None) -> None:
+        self._what = what
+        self._of = "" if limit is None else f" of {limit:g}"
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._show, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _show(self) -> None:
+        is_terminal = sys.stderr.isatty()
+        started = time.monotonic()
+        while not self._is_over.wait(1.0 if is_terminal else LINE_SECONDS):
+            line = f"rematsim: {self._what}, {time.monotonic() - started:.0f}{self._of} s"
+            click.echo(f"\r{line}" if is_terminal else line, err=True, nl=not is_terminal)
+        if is_terminal:
+            click.echo("\r\033[K", err=True, nl=False)

@@ -51,11 +51,7 @@ class _Outputs:
     type=options.ListOf(options.TEXT),
     help="Planners (see rematsim list planners); may be repeated. Alone: no heuristics.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Seconds that a planner may take for a row.",
-)
+@options.time_limit_option(" for a row")
 @click.option(
     "--budget",
     "budgets",
@@ -146,7 +142,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
             count_accesses=given["count_accesses"],
             cached=not given["no_cache"],
         ),
-        find_planners(methods, given["time_limit"]),
+        find_planners(methods, options.finite(given["time_limit"])),
     )
     if len(grid.traces) < len(traces):
         click.echo("rematsim: note: traces that are equal are run once", err=True)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rematsim.cli import progress
 from rematsim.cli.main import main
+
+KEEP_ALL = ("plan", "bundled:unet", "--method", "keep-all")
 
 
 @pytest.fixture
@@ -101,14 +104,14 @@ def test_a_plan_is_made_executed_and_saved(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = str(tmp_path / "k.plan.gz")
-    code, planned = row(capsys, "plan", "bundled:unet", "--budget", "1.0x", "-o", path)
+    code, planned = row(capsys, *KEEP_ALL, "--budget", "1.0x", "-o", path)
     assert (code, planned["planner_status"], planned["method"]) == (0, "optimal", "keep-all")
     assert planned["bound_scope"] == "any schedule"
     code, executed = row(capsys, "execute", "bundled:unet", path, "--budget", "1.0x")
     assert code == 0
     assert executed["evict_sha"] == planned["evict_sha"]
     assert executed["planner_status"] is None
-    code, out, _ = told(capsys, "plan", "bundled:unet", "--budget", "1.0x")
+    code, out, _ = told(capsys, *KEEP_ALL, "--budget", "1.0x")
     assert code == 0 and "keep-all: optimal" in out and "slowdown" in out
 
 
@@ -116,12 +119,29 @@ def test_without_a_plan_the_exit_code_is_3(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "k.plan"
-    code, out, err = told(capsys, "plan", "bundled:unet", "--budget", "0.5x", "-o", str(path))
+    code, out, err = told(capsys, *KEEP_ALL, "--budget", "0.5x", "-o", str(path))
     assert code == 3 and "keep-all: no_plan: its plan takes" in out
     assert "no plan saved" in err and not path.exists()
     code, planned = row(capsys, "plan", "bundled:unet", "--budget", "1KiB")
     assert (code, planned["status"]) == (3, "infeasible")
     assert "the largest single call" in planned["message"]
+
+
+def test_without_a_method_a_plan_fits_where_one_is_known_and_says_how_good_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Half of the peak is less than the trivial planners can do with."""
+    code, planned = row(capsys, "plan", "bundled:unet", "--budget", "0.5x", "--time-limit", "5")
+    assert (code, planned["status"], planned["method"]) == (0, "ok", "annealing")
+    assert planned["gap"] > 0
+
+
+def test_long_planning_tells_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+    _, _, err = told(capsys, "plan", "bundled:unet", "--time-limit", "2")
+    assert "rematsim: planning unet, " in err and " of 2 s" in err
 
 
 @pytest.mark.parametrize(
@@ -165,7 +185,7 @@ def test_planners_stand_beside_heuristics_in_a_sweep(
 
 def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path) -> None:
     other = str(tmp_path / "k.plan")
-    assert main(["plan", "bundled:unet", "--budget", "1.0x", "-o", other]) == 0
+    assert main([*KEEP_ALL, "--budget", "1.0x", "-o", other]) == 0
     code, out, _ = told(capsys, "diff", other, plan)
     assert code == 0
     assert "A: keep-all" in out and "B: h_DTR_eq" in out and "only A keeps" in out
