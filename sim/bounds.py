@@ -6,6 +6,7 @@ Nothing here plans; planners with better bounds of their own keep them (``planni
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +20,9 @@ from .program import Program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .result import RunResult
+    from .workload import Workload
 
     Int64 = NDArray[np.int64]
 
@@ -273,3 +277,23 @@ class _Spanning:
         np.add.at(change, self.last + 1, -self.size)
         kept = np.cumsum(change)[: self.end]
         return np.asarray(kept + calls["workspace_bytes"], np.int64)
+
+
+def with_bound(work: Workload, row: RunResult) -> RunResult:
+    """Add to the row of a run the bound, and how far the run is above it.
+
+    Parameters
+    ----------
+    work : Workload
+        What was run.
+    row : RunResult
+        Left as it is where updates are in place: bounds are for copies.
+    """
+    if work.mutation != "copy":
+        return row
+    bound, base = lower_bound(work.program, row.budget_bytes), work.program.base_compute_ns
+    if math.isinf(bound):
+        return row
+    bound_slowdown = bound / base if base else 1.0
+    gap = None if row.slowdown is None else row.slowdown / bound_slowdown - 1
+    return dataclasses.replace(row, bound_slowdown=bound_slowdown, gap=gap)

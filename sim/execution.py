@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from . import compiled, report
+from .bounds import with_bound
 from .budgets import Budget, parse_budget
-from .engine import REACHED_BYTES
 from .errors import PlanError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
 from .opcodes import IGNORE, OK, OOM, STATUSES
 from .plan import PLAN_ACTIONS, Plan
 from .plan_reading import PlanReading
-from .result import LiveSet, RunResult, slowdown
+from .result import RunResult, slowdown
 from .runner import Run, Settings
 from .schedules import FREE
 from .traces.loading import load_trace
@@ -84,7 +84,8 @@ def execute(
             f"not for {trace.name!r} ({trace.digest[:16]})"
         )
     work = workload(trace, plan.mutation, cached=cached)
-    return run_plan(work, plan, parse_budget(budget), event_log=event_log, live_sets=live_sets)
+    row = run_plan(work, plan, parse_budget(budget), event_log=event_log, live_sets=live_sets)
+    return with_bound(work, row)
 
 
 def run_plan(
@@ -95,7 +96,7 @@ def run_plan(
     event_log: bool = False,
     live_sets: bool = False,
 ) -> RunResult:
-    """Run a Plan; `execute` for callers that have everything at hand."""
+    """Run a Plan; `execute` without the bound, for those who have all at hand."""
     started = time.perf_counter()
     settings = Settings(
         budget_bytes=budget.resolve(work.unlimited_peak_bytes),
@@ -105,21 +106,23 @@ def run_plan(
     )
     reading = PlanReading(work.program, plan)
     run = Run(reading.program, settings)
-    run.finish(NO_CHOICE, compiled.follow())
+    _follow(run)
     ended = _Ended(work, plan, reading, run)
     result = _row(ended, budget, time.perf_counter() - started)
     if event_log:
-        events, storages = (
-            report.event_columns(run),
-            report.storage_columns(work.trace, work.program),
-        )
-        result = dataclasses.replace(result, events=events, storages=storages)
-    if live_sets:
-        at_oom = report.live_set(work.trace, work.program, run) if run.code == OOM else None
         result = dataclasses.replace(
-            result, live_at_peak=_live_at_peak(ended, settings), live_at_oom=at_oom
+            result,
+            events=report.event_columns(run),
+            storages=report.storage_columns(work.trace, work.program),
         )
+    if live_sets:
+        live = report.live_sets(work, run, settings, _follow)
+        result = dataclasses.replace(result, **live)  # type: ignore[arg-type]
     return result
+
+
+def _follow(run: Run) -> None:
+    run.finish(NO_CHOICE, compiled.follow())
 
 
 class _Ended:
@@ -185,52 +188,20 @@ class _Ended:
 
 
 def _row(ended: _Ended, budget: Budget, run_seconds: float) -> RunResult:
-    work, run, facts = ended.work, ended.run, ended.run.facts()
-    model_ns, remat_ns = facts["model_ns"], facts["remat_ns"]
+    facts = ended.run.facts()
     return RunResult(
-        trace=work.trace.name,
-        trace_digest=work.trace.digest,
+        **report.columns_of_work(ended.work, budget),
+        **report.columns_of_run(ended.run),
         kind="static",
         method=ended.plan.method,
         deallocation=BY_PLAN,
-        mutation=ended.plan.mutation,
-        memory="counter",
         slowdown_limit=None,
-        budget_bytes=budget.resolve(work.unlimited_peak_bytes),
-        budget_fraction=budget.fraction,
-        unlimited_peak_bytes=work.unlimited_peak_bytes,
         seed=None,
         status=STATUSES[ended.code],
-        model_ns=model_ns,
-        remat_ns=remat_ns,
-        stall_ns=0,
-        search_ns=0,
-        slowdown=slowdown(model_ns, remat_ns) if ended.code == OK else None,
-        clock=int(run.state.next_free[0]),
-        peak_bytes=int(run.state.room["peak_bytes"]),
-        evictions=facts["evictions"],
-        pressure_evictions=facts["pressure_evictions"],
-        evict_sha=run.evict_sha,
-        rematerializations=facts["rematerializations"],
+        slowdown=slowdown(facts["model_ns"], facts["remat_ns"]) if ended.code == OK else None,
         evaluations=None,
         metadata_accesses=None,
         run_seconds=run_seconds,
-        base_compute_ns=work.program.base_compute_ns,
         failed_at=ended.action,
         message=ended.message,
-        times="estimated" if work.trace.times_estimated else "measured",
     )
-
-
-def _live_at_peak(ended: _Ended, settings: Settings) -> LiveSet:
-    """Follow again up to the moment of the peak, and look."""
-    peak = int(ended.run.state.room["peak_bytes"])
-    again = Run(
-        ended.reading.program,
-        dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False),
-    )
-    again.finish(NO_CHOICE, compiled.follow())
-    assert again.code in (REACHED_BYTES, ended.run.code)
-    live = report.live_set(ended.work.trace, ended.work.program, again)
-    rest = peak - live.total_bytes
-    return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)

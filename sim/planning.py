@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import report
 from .bounds import lower_bound
 from .budgets import Budget, parse_budget
 from .errors import InputError, PlanError
@@ -149,26 +150,6 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
     return dataclasses.replace(found, status=status, bound=bound, bound_scope=ANY_SCHEDULE)
 
 
-def with_bound(work: Workload, row: RunResult) -> RunResult:
-    """Add to the row of an online run the bound, and how far the run is above it.
-
-    Parameters
-    ----------
-    work : Workload
-        What was run.
-    row : RunResult
-        Left as it is where updates are in place: bounds are for copies.
-    """
-    if work.mutation != "copy":
-        return row
-    bound, base = lower_bound(work.program, row.budget_bytes), work.program.base_compute_ns
-    if math.isinf(bound):
-        return row
-    bound_slowdown = bound / base if base else 1.0
-    gap = None if row.slowdown is None else row.slowdown / bound_slowdown - 1
-    return dataclasses.replace(row, bound_slowdown=bound_slowdown, gap=gap)
-
-
 def online_starts(work: Workload, budget: Budget) -> list[Schedule]:
     """Give the schedules that fit the budget of the trivial planner and of online runs, best first.
 
@@ -232,35 +213,18 @@ def _row_without_plan(
     """Make the row of a planner that has no plan: nothing was run."""
     is_infeasible = found.status == INFEASIBLE
     return RunResult(
-        trace=work.trace.name,
-        trace_digest=work.trace.digest,
+        **report.columns_of_work(work, budget),
+        **report.NO_RUN,
         kind="static",
         method=planner.name,
         deallocation=BY_PLAN,
-        mutation=work.mutation,
-        memory="counter",
         slowdown_limit=None,
-        budget_bytes=budget.resolve(work.unlimited_peak_bytes),
-        budget_fraction=budget.fraction,
-        unlimited_peak_bytes=work.unlimited_peak_bytes,
         seed=None,
         status="infeasible" if is_infeasible else "no_plan",
-        model_ns=0,
-        remat_ns=0,
-        stall_ns=0,
-        search_ns=0,
         slowdown=None,
-        clock=1,
-        peak_bytes=0,
-        evictions=0,
-        pressure_evictions=0,
-        evict_sha="",
-        rematerializations=0,
         evaluations=None,
         metadata_accesses=None,
         run_seconds=0.0,
-        base_compute_ns=work.program.base_compute_ns,
         failed_at=None,
         message=found.message or f"the planner ended {found.status}",
-        times="estimated" if work.trace.times_estimated else "measured",
     )

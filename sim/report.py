@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .budgets import Budget
+from .engine import REACHED_BYTES
 from .opcodes import CONSTANT, OOM, PHASES
 from .program import BEGIN_BACKWARD, RUN_CALL, Program
 from .result import CATEGORIES, LiveSet
-from .runner import Run
+from .runner import Run, Settings
 from .state import EVICTED, PINNED, RESIDENT, REVIVED
 from .texts import format_ns
 from .traces.trace import Trace
+from .workload import Workload
 
 UNKNOWN = -1
+
+# The columns of `columns_of_run` where nothing was run.
+NO_RUN: dict[str, Any] = {
+    "model_ns": 0,
+    "remat_ns": 0,
+    "stall_ns": 0,
+    "search_ns": 0,
+    "clock": 1,
+    "peak_bytes": 0,
+    "evictions": 0,
+    "pressure_evictions": 0,
+    "evict_sha": "",
+    "rematerializations": 0,
+}
+
+
+def columns_of_work(work: Workload, budget: Budget) -> dict[str, Any]:
+    """Fill in what a row says of what was run, and of the budget."""
+    return {
+        "trace": work.trace.name,
+        "trace_digest": work.trace.digest,
+        "mutation": work.mutation,
+        "memory": "counter",
+        "budget_bytes": budget.resolve(work.unlimited_peak_bytes),
+        "budget_fraction": budget.fraction,
+        "unlimited_peak_bytes": work.unlimited_peak_bytes,
+        "base_compute_ns": work.program.base_compute_ns,
+        "times": "estimated" if work.trace.times_estimated else "measured",
+    }
+
+
+def columns_of_run(run: Run) -> dict[str, Any]:
+    """Fill in what a row says of what happened."""
+    facts = run.facts()
+    counted = ("model_ns", "remat_ns", "evictions", "pressure_evictions", "rematerializations")
+    return {
+        **NO_RUN,
+        **{name: facts[name] for name in counted},
+        "clock": int(run.state.next_free[0]),
+        "peak_bytes": int(run.state.room["peak_bytes"]),
+        "evict_sha": run.evict_sha,
+    }
 
 
 def event_columns(run: Run) -> dict[str, Any]:
@@ -94,6 +141,35 @@ def live_set(trace: Trace, program: Program, run: Run) -> LiveSet:
     sizes = state.storages["size_bytes"]
     sums = {name: int(sizes[is_live & (category == i)].sum()) for i, name in enumerate(CATEGORIES)}
     return LiveSet(sums, _locked(trace, run))
+
+
+def live_sets(
+    work: Workload, run: Run, settings: Settings, finish: Callable[[Run], object]
+) -> dict[str, LiveSet | None]:
+    """Fill in what a row says was in memory at the peak, and when memory ran out.
+
+    Parameters
+    ----------
+    work : Workload
+    run : Run
+        That has ended.
+    settings : Settings
+        That it had.
+    finish : callable
+        Does a run as this one was done: it is done again, up to the moment of the peak.
+    """
+    peak = int(run.state.room["peak_bytes"])
+    again = Run(run.program, dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False))
+    finish(again)
+    assert again.code in (REACHED_BYTES, run.code)
+    live = live_set(work.trace, work.program, again)
+    rest = peak - live.total_bytes
+    return {
+        "live_at_peak": LiveSet(
+            {**live.categories, "workspace and second copies": rest}, live.locked
+        ),
+        "live_at_oom": live_set(work.trace, work.program, run) if run.code == OOM else None,
+    }
 
 
 def _locked(trace: Trace, run: Run) -> list[tuple[str, int]]:

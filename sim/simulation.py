@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from . import choosing, compiled, report
+from .bounds import with_bound
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
 from .lowering import MUTATIONS
-from .opcodes import DEALLOCATIONS, OK, OOM, STATUSES
+from .opcodes import DEALLOCATIONS, OK, STATUSES
 from .pythonchoice import PythonScan
-from .result import LiveSet, RunResult, slowdown
+from .result import RunResult, slowdown
 from .runner import Chooser, Run, Settings, remat_limit_ns
 from .state import NEEDS_ANCESTORS, NEEDS_CLASSES, NEEDS_DESCENDANTS
 from .traces.loading import load_trace
@@ -136,11 +137,11 @@ def simulate(
         raise InputError(f"option {', '.join(unknown)}: the options are {known}")
     chosen = Options(**options)
     work = workload(trace, chosen.mutation, cached=chosen.cached)
-    return replay(work, get(heuristic), parse_budget(budget), chosen)
+    return with_bound(work, replay(work, get(heuristic), parse_budget(budget), chosen))
 
 
 def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Options) -> RunResult:
-    """Do one run of a workload; `simulate` for callers that have everything at hand."""
+    """Do one run of a workload; `simulate` without the bound, for those who have all at hand."""
     started = time.perf_counter()
     budget_bytes = budget.resolve(work.unlimited_peak_bytes)
     settings = _settings(work, heuristic, budget_bytes, options)
@@ -150,11 +151,8 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     run_seconds = time.perf_counter() - started
     result = _result(work, heuristic, budget, options, run, run_seconds)
     if options.live_sets:
-        result = dataclasses.replace(
-            result,
-            live_at_peak=_live_at_peak(work, settings, chooser, run),
-            live_at_oom=report.live_set(work.trace, work.program, run) if run.code == OOM else None,
-        )
+        live = report.live_sets(work, run, settings, lambda again: again.finish(chooser))
+        result = dataclasses.replace(result, **live)  # type: ignore[arg-type]
     if not options.event_log:
         run.close()
     return result
@@ -257,50 +255,22 @@ def _result(
 ) -> RunResult:
     is_ok = run.code == OK
     facts = run.facts()
-    model_ns, remat_ns = facts["model_ns"], facts["remat_ns"]
     counts = options.count_accesses
     return RunResult(
-        trace=work.trace.name,
-        trace_digest=work.trace.digest,
+        **report.columns_of_work(work, budget),
+        **report.columns_of_run(run),
         kind="online",
         method=heuristic.name,
         deallocation=options.deallocation,
-        mutation=options.mutation,
-        memory="counter",
         slowdown_limit=options.slowdown_limit,
-        budget_bytes=budget.resolve(work.unlimited_peak_bytes),
-        budget_fraction=budget.fraction,
-        unlimited_peak_bytes=work.unlimited_peak_bytes,
         seed=options.seed if heuristic.is_random else None,
         status=STATUSES[run.code],
-        model_ns=model_ns,
-        remat_ns=remat_ns,
-        stall_ns=0,
-        search_ns=0,
-        slowdown=slowdown(model_ns, remat_ns) if is_ok else None,
-        clock=int(run.state.next_free[0]),
-        peak_bytes=int(run.state.room["peak_bytes"]),
-        evictions=facts["evictions"],
-        pressure_evictions=facts["pressure_evictions"],
-        evict_sha=run.evict_sha,
-        rematerializations=facts["rematerializations"],
+        slowdown=slowdown(facts["model_ns"], facts["remat_ns"]) if is_ok else None,
         evaluations=facts["evaluations"] if counts else None,
         metadata_accesses=facts["metadata_accesses"] if counts else None,
         run_seconds=run_seconds,
-        base_compute_ns=work.program.base_compute_ns,
         failed_at=None if is_ok else facts["instruction"],
         message="" if is_ok else report.failure_message(work.trace, run),
-        times="estimated" if work.trace.times_estimated else "measured",
         events=report.event_columns(run) if options.event_log else None,
         storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
     )
-
-
-def _live_at_peak(work: Workload, settings: Settings, chooser: Chooser, run: Run) -> LiveSet:
-    """Run again up to the moment of the peak, and look."""
-    peak = int(run.state.room["peak_bytes"])
-    again = Run(work.program, dataclasses.replace(settings, pause_at_bytes=peak, logs_events=False))
-    again.finish(chooser)
-    live = report.live_set(work.trace, work.program, again)
-    rest = peak - live.total_bytes
-    return LiveSet({**live.categories, "workspace and second copies": rest}, live.locked)

@@ -310,14 +310,11 @@ def _run_batch(trace: Trace, runs: list[Run]) -> _Outcome:
 
 def _row(trace: Trace, run: Run) -> Row:
     """Do one run."""
-    from .planning import plan_trace, with_bound
+    from .planning import plan_trace
     from .simulation import simulate
-    from .workload import workload
 
     if not isinstance(run.method, StaticMethod):
-        row = simulate(trace, run.method, run.budget, **asdict(run.options))
-        work = workload(trace, run.options.mutation, cached=run.options.cached)
-        return with_bound(work, row).row
+        return simulate(trace, run.method, run.budget, **asdict(run.options)).row
     return plan_trace(
         trace,
         run.method.planner,

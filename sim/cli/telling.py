@@ -36,6 +36,9 @@ def print_run(result: RunResult) -> None:
         f"{format_count(result.pressure_evictions)} of them {reason}",
         "rematerializations": format_count(result.rematerializations),
     }
+    if result.bound_slowdown is not None and result.planner_status is None:
+        above = "" if result.gap is None else f", which this is {result.gap:.1%} above"
+        lines["lower bound"] = f"{result.bound_slowdown:.4f}{above}"
     if result.metadata_accesses is not None and result.evaluations is not None:
         lines["scores"] = (
             f"{format_count(result.evaluations)} computed, "
