@@ -37,7 +37,7 @@ VARYING = (
     (re.compile(r"\b\d+(\.\d+)? (s|seconds)\b"), "# s"),
     (re.compile(r"\b\d+(\.\d+)? MB/s"), "# MB/s"),
     (re.compile(r"^(written: .*) \([\d.]+ \w+\)$", re.MULTILINE), r"\1 (# B)"),  # zstd's version
-    (re.compile(r"^rematsim: \d+ of \d+ runs$\n?", re.MULTILINE), ""),
+    (re.compile(r"^rematsim: (\d+ of \d+ runs|planning .* s)$\n?", re.MULTILINE), ""),
     (re.compile(re.escape(str(ROOT)) + r"[^\s)]*/"), ""),
 )
 
