@@ -68,6 +68,7 @@ def capture_script(
     *,
     name: str,
     when_cut: Callable[[], None] = lambda: None,
+    report: Callable[[int, int], None] = lambda done, of: None,
 ) -> Capture:
     """Run a script and record steps of its training.
 
@@ -83,6 +84,8 @@ def capture_script(
     when_cut : callable, optional
         Called where the script is ended before its own end: what it has started, such as a thread
         that waits for work, may never end.
+    report : callable, optional
+        Called at the end of each step: how many have been run, of how many.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def capture_script(
         There is no such script, or what is wanted cannot be.
     """
     _check(script, wanted)
-    watch = _Watch(script, wanted)
+    watch = _Watch(script, wanted, report)
     with ExitStack() as stack:
         fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
         stack.enter_context(watch.hooks())
@@ -139,8 +142,9 @@ class _Watch:
         Whether the script runs under fake tensors.
     """
 
-    def __init__(self, script: str, wanted: Wanted) -> None:
-        self._script, self._wanted = script, wanted
+    def __init__(self, script: str, wanted: Wanted, report: Callable[[int, int], None]) -> None:
+        self._script, self._wanted, self._report = script, wanted, report
+        self._n_steps = wanted.skip + wanted.steps * wanted.repeat
         self.is_fake = wanted.target is not None
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._hooks = ExitStack()
@@ -238,6 +242,7 @@ class _Watch:
             self._end()
         wanted = self._wanted
         self._ended += 1
+        self._report(self._ended, self._n_steps)
         if self._session is not None:
             self._session.end_step(self._is_said)
             if self._session.has_failed or (self._is_full() and self._is_said):
@@ -255,8 +260,7 @@ class _Watch:
 
     def _is_full(self) -> bool:
         """Say whether all steps that are wanted have been recorded."""
-        wanted = self._wanted
-        return self._ended == wanted.skip + wanted.steps * wanted.repeat
+        return self._ended == self._n_steps
 
     def _goes_on(self, *_: Any) -> None:
         """End the script where a module begins to run, behind the last step."""

@@ -14,6 +14,7 @@ from ..traces.devices import NAMES
 from . import options
 from .leaving import do_not_wait
 from .output import check_writable, format_bytes, format_count, format_ns
+from .progress import Lines
 from .streams import streams_kept
 
 if TYPE_CHECKING:
@@ -80,10 +81,15 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     file = Path(path).absolute()  # the script may go to another folder
     from ..traces.scripting import Wanted, capture_script
 
-    name = given["name"] or stem
+    lines = Lines()
     with streams_kept():
         captured = capture_script(
-            script, arguments, Wanted(**wanted), name=name, when_cut=do_not_wait
+            script,
+            arguments,
+            Wanted(**wanted),
+            name=given["name"] or stem,
+            when_cut=do_not_wait,
+            report=lambda done, of: lines.write(f"{done} of {of} steps of {script}"),
         )
     captured.save(file)
     _tell(captured, path, wanted["device"])

@@ -12,6 +12,19 @@ import click
 LINE_SECONDS = 5.0
 
 
+class Lines:
+    """Writes a line now and then, and is silent about work that is short."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + LINE_SECONDS
+
+    def write(self, line: str) -> None:
+        """Write it, unless the last one was not long ago."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + LINE_SECONDS
+            click.echo(f"rematsim: {line}", err=True)
+
+
 class Progress:
     """Shows how many runs are done.
 
@@ -26,7 +39,7 @@ class Progress:
         self.total = 0
         self._is_quiet = is_quiet
         self._bar: Any = None
-        self._next_line = time.monotonic() + LINE_SECONDS
+        self._lines = Lines()
 
     def __enter__(self) -> Progress:
         return self
@@ -45,7 +58,7 @@ class Progress:
         if sys.stderr.isatty():
             self._show_bar()
         elif time.monotonic() >= self._next_line and done < total:
-            self._next_line = time.monotonic() + LINE_SECONDS
+            self._lines = Lines()
             click.echo(f"rematsim: {done} of {total} runs", err=True)
 
     def stop(self) -> None:

@@ -71,6 +71,17 @@ def test_a_script_is_captured_as_it_is(run: Any, capsys: Any) -> None:
     assert "Sequential.0" in trace.modules
 
 
+def test_a_long_capture_tells_how_many_steps_are_done(
+    run: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rematsim.cli import progress
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    assert run(TRAIN) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:-1] == [f"rematsim: {done} of 7 steps of train.py" for done in range(1, 8)]
+
+
 def test_options_behind_the_script_are_the_scripts(run: Any, capsys: Any) -> None:
     text = TRAIN.replace("print(", "print(sys.argv[2:], ")
     assert run(text, "--repeat", "1", arguments=("9", "--repeat", "7", "-o", "x")) == 0
