@@ -57,9 +57,8 @@ class Progress:
             click.echo(f"rematsim: {done} of {total} runs were done before", err=True)
         if sys.stderr.isatty():
             self._show_bar()
-        elif time.monotonic() >= self._next_line and done < total:
-            self._lines = Lines()
-            click.echo(f"rematsim: {done} of {total} runs", err=True)
+        elif done < total:
+            self._lines.write(f"{done} of {total} runs")
 
     def stop(self) -> None:
         """Take the bar away."""
