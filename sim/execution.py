@@ -219,6 +219,7 @@ def _row(ended: _Ended, budget: Budget, run_seconds: float) -> RunResult:
         failed_at=ended.action,
         message=ended.message,
         times="estimated" if work.trace.times_estimated else "measured",
+        calls=work.trace.n_calls,
     )
 
 

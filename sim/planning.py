@@ -118,7 +118,10 @@ def plan_trace(
     else:
         row = _row_without_plan(work, planner, allowed, found)
     row = dataclasses.replace(
-        row, seed=seed if planner.is_random else None, **_planner_columns(work, found)
+        row,
+        seed=seed if planner.is_random else None,
+        time_limit=time_limit,
+        **_planner_columns(work, found),
     )
     return Planned(row, plan, found)
 
@@ -263,4 +266,5 @@ def _row_without_plan(
         failed_at=None,
         message=found.message or f"the planner ended {found.status}",
         times="estimated" if work.trace.times_estimated else "measured",
+        calls=work.trace.n_calls,
     )

@@ -291,6 +291,7 @@ def _result(
         failed_at=None if is_ok else facts["instruction"],
         message="" if is_ok else report.failure_message(work.trace, run),
         times="estimated" if work.trace.times_estimated else "measured",
+        calls=work.trace.n_calls,
         events=report.event_columns(run) if options.event_log else None,
         storages=report.storage_columns(work.trace, work.program) if options.event_log else None,
     )
