@@ -34,6 +34,9 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (2.2, 1.2, 1.2, 1.2),
 )
 
+# A line with longer dashes looks solid between two markers that are close.
+LONGEST_DASH = 6.0
+
 # Places in the series of styles before a marker comes again.
 PLACES = 2 * len(MARKERS)
 
@@ -175,9 +178,14 @@ def line_styles(names: Iterable[str], planned: Collection[str] = ()) -> dict[str
     if not set(names).intersection(planned) or set(names).issubset(planned):
         return styles
     return {
-        name: replace(style, dash=(style.dash or DASHES[1]) if name in planned else ())
+        name: replace(style, dash=_broken(style.dash) if name in planned else ())
         for name, style in styles.items()
     }
+
+
+def _broken(dash: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a dash that nobody takes for a solid line."""
+    return dash if dash and max(dash) <= LONGEST_DASH else DASHES[1]
 
 
 def _free_place(name: str, taken: set[int]) -> int:

@@ -28,9 +28,7 @@ from .output import print_json
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
 )
-@click.option("--trace", multiple=True, help="Only this trace; may be repeated.")
-@click.option("--heuristic", "method", multiple=True, help="Only this method; may be repeated.")
-@click.option("--deallocation", multiple=True, help="Only this policy; may be repeated.")
+@options.filter_options
 @options.json_option
 def command(
     source: str, kind: str | None, out: str | None, as_json: bool, **filters: tuple[str, ...]
