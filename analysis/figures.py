@@ -1,8 +1,8 @@
 """One function per figure: a table of runs in, a matplotlib Figure out.
 
 Nothing is simulated, and nothing is shown on a screen. All figures can be had from here; those of
-lowest budgets, of a single run and of the theory are drawn in `heat.py`, `timelines.py` and
-`theory.py`.
+lowest budgets, of solving, of a single run and of the theory are drawn in `heat.py`, `solving.py`,
+`timelines.py`, `plan_pictures.py` and `theory.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten
 from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
 from .output import save_figure as save_figure
+from .plan_pictures import plan_figure as plan_figure
+from .solving import solving_figure as solving_figure
 from .summaries import curves, line_order, trace_order
 from .tables import OPTIONS, check_table, require_alike, require_columns
 from .theory import operations_figure as operations_figure

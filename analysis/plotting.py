@@ -1,22 +1,26 @@
 """From a file to figures in files: what can be drawn from it, drawn and saved.
 
-The work behind `rematsim plot`. Draws with `figures.py`, saves with `output.py`.
+The work behind `rematsim plot`. Draws with `figures.py`, saves with `output.py`. A plan is executed
+on its trace first, for what it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ..errors import InputError, OutputError, UnknownNameError
+from ..errors import InputError, OutputError, PlanError, UnknownNameError
 from . import figures
 from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
-from .tables import OPTIONS, differs, read_run, read_table, select
+from .tables import OPTIONS, differs, is_plan, read_run, read_table, select
+
+if TYPE_CHECKING:
+    from ..result import RunResult
 
 TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "overhead": figures.overhead_figure,
@@ -24,8 +28,14 @@ TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "ablation": figures.ablation_figure,
     "deallocation": figures.deallocation_figure,
     "accesses": figures.accesses_figure,
+    "solving": figures.solving_figure,
 }
-KINDS = (*TABLE_KINDS, "memory")
+RUN_KINDS: dict[str, Callable[[RunResult], Figure]] = {
+    "memory": figures.memory_figure,
+    "plan": figures.plan_figure,
+}
+KINDS = (*TABLE_KINDS, *RUN_KINDS)
+PLAN_SUFFIXES = (".plan", ".plan.gz")
 
 # So many traces have room on one figure of a kind; more make several figures.
 TRACES_PER_FIGURE = {"overhead": 12, "deallocation": 12, "accesses": 12, "ablation": 4}
@@ -42,7 +52,7 @@ def plot(
     Parameters
     ----------
     source : str or Path
-        A table of runs (.sqlite or .csv), or a single run (.run).
+        A table of runs (.sqlite or .csv), a single run (.run), or a plan (.plan, .plan.gz).
     kind : str, optional
         One of `KINDS`; by default all that the file has the data for (with the ablations in their
         own figure only), or, if `out` is a file, the first of them.
@@ -50,7 +60,8 @@ def plot(
         A file that ends in .png, .svg or .pdf, or a folder; by default the folder of the source,
         for files named like it (``runs-overhead.png``).
     **filters
-        Column = value, or a list of values: only these runs of a table.
+        Column = value, or a list of values: only these runs of a table. Of a plan, ``trace`` is the
+        file of the trace that it is for; by default the one that the plan names.
 
     Returns
     -------
@@ -77,16 +88,18 @@ def plot(
     if not folder.is_dir():
         hint = "" if is_file else f" (a figure's name ends in {', '.join(METADATA)})"
         raise OutputError(f"{out}: there is no folder {folder}{hint}")
-    if source.suffix.lower() == ".run" and kind in (None, "memory"):
-        drawn = iter([("memory", "", figures.memory_figure(read_run(source)))])
-    elif kind == "memory":
-        raise InputError(f"{source}: a table of runs; a plot of memory over time needs a .run file")
+    chosen = [kind] if kind else None
+    most = 1 if is_file else None
+    if _holds_a_run(source) and kind not in TABLE_KINDS:
+        drawn = _draw_run(source, (chosen or run_kinds(source))[:most], filters.get("trace"))
+    elif kind in RUN_KINDS:
+        raise InputError(f"{source}: a table of runs; a plot of one run needs a .run file")
     else:
         table = select(read_table(source), filters, str(source))
-        drawn = _draw(table, [kind] if kind else drawable_kinds(table)[: 1 if is_file else None])
+        drawn = _draw(table, (chosen or drawable_kinds(table))[:most])
     paths = []
     for name, page, figure in drawn:
-        stem = out.stem if is_file else f"{source.stem}-{name}"
+        stem = out.stem if is_file else f"{_stem(source)}-{name}"
         path = out.with_name(stem + page + out.suffix) if is_file else out / f"{stem}{page}.png"
         paths.append(save_figure(figure, path))
     return paths
@@ -103,7 +116,66 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
         kinds.append("deallocation")
     if "metadata_accesses" in table and table["metadata_accesses"].notna().any():
         kinds.append("accesses")
+    if {"solve_seconds", "calls"} <= set(table) and table["solve_seconds"][is_plan(table)].any():
+        kinds.append("solving")
     return kinds
+
+
+def run_kinds(source: Path) -> list[str]:
+    """List the kinds of figures of a single run, or of a plan, the main one first."""
+    return ["plan", "memory"] if _is_plan_file(source) else ["memory", "plan"]
+
+
+def executed(path: Path, trace: str | Sequence[str] | None = None) -> RunResult:
+    """Execute a plan on its trace, without a budget, for its event log.
+
+    Parameters
+    ----------
+    path : Path
+        The file of the plan.
+    trace : str or sequence of one str, optional
+        The file of the trace; by default the one that the plan names.
+
+    Raises
+    ------
+    PlanError
+        If there is no such plan, or it is for another trace.
+    TraceError
+        If the trace cannot be read.
+    """
+    from ..execution import execute
+    from ..plan_files import load_plan
+    from ..traces.loading import load_trace
+
+    plan = load_plan(path)
+    given = [trace] if isinstance(trace, str) else list(trace or [])
+    if len(given) > 1:
+        raise InputError(f"{path}: a plan is for one trace, and {len(given)} are given")
+    if not given and not plan.source:
+        raise PlanError(f"{path}: it does not say where its trace is: give --trace")
+    return execute(load_trace(given[0] if given else plan.source), plan, event_log=True)
+
+
+def _is_plan_file(source: Path) -> bool:
+    return source.name.lower().endswith(PLAN_SUFFIXES)
+
+
+def _holds_a_run(source: Path) -> bool:
+    return source.suffix.lower() == ".run" or _is_plan_file(source)
+
+
+def _stem(source: Path) -> str:
+    """Name the figures of a file."""
+    return source.name[: -len(".plan.gz")] if source.suffix.lower() == ".gz" else source.stem
+
+
+def _draw_run(
+    source: Path, kinds: list[str], trace: str | Sequence[str] | None
+) -> Iterator[tuple[str, str, Figure]]:
+    """Draw figures of one run, as `_draw` does those of a table."""
+    run = executed(source, trace) if _is_plan_file(source) else read_run(source)
+    for kind in kinds:
+        yield kind, "", RUN_KINDS[kind](run)
 
 
 def _draw(table: pd.DataFrame, kinds: list[str]) -> Iterator[tuple[str, str, Figure]]:

@@ -17,13 +17,14 @@ from .output import print_json
     "plot",
     "rematsim plot runs.sqlite --kind overhead --out overhead.png",
     "rematsim plot model.run --out memory.svg",
+    "rematsim plot unet.plan --trace unet.json --out plan.png",
 )
 @click.argument("source", metavar="FILE")
 @click.option(
     "--kind",
     metavar="KIND",
-    help="overhead, lowest, ablation, deallocation, accesses, memory; default: what FILE has "
-    "data for.",
+    help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan. "
+    "Default: what FILE has data for.",
 )
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
@@ -33,9 +34,10 @@ from .output import print_json
 def command(
     source: str, kind: str | None, out: str | None, as_json: bool, **filters: tuple[str, ...]
 ) -> None:
-    """Draw figures from a table or a run.
+    """Draw figures from a table, a run or a plan.
 
-    FILE is the .sqlite or .csv of a sweep, or a saved .run. Prints the files that were written.
+    FILE is the .sqlite or .csv of a sweep, a saved .run, or a .plan, which is executed on the trace
+    that it names, or on that of --trace. Prints the files that were written.
     """
     from ..analysis.plotting import plot
 

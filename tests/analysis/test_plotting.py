@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from rematsim.analysis.plotting import drawable_kinds, plot
-from rematsim.errors import InputError, OutputError, UnknownNameError
+from rematsim.errors import InputError, OutputError, PlanError, UnknownNameError
+from rematsim.plan import plan_of_run
+from rematsim.plan_files import save_plan
+from rematsim.simulation import simulate
+from rematsim.traces.loading import load_trace
+from rematsim.workload import workload
 
 
 @pytest.fixture
@@ -45,6 +52,8 @@ def test_kinds_are_found_by_what_the_table_holds(table, rows):
     policy = rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7)
     kinds = drawable_kinds(pd.concat([table, policy]))
     assert kinds == ["overhead", "lowest", "deallocation", "accesses"]
+    plans = rows("resnet9", "optimal", {0.5: 1.1}, kind="static", solve_seconds=0.5, calls=9)
+    assert drawable_kinds(pd.concat([table, plans])) == ["overhead", "lowest", "solving"]
 
 
 def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
@@ -54,9 +63,29 @@ def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
     assert names(paths) == ["x-1.png", "x-2.png"]
 
 
-def test_a_run_gives_its_memory(run, tmp_path):
+def test_a_run_gives_its_memory_and_its_plan(run, tmp_path):
     run().save(tmp_path / "tiny.run")
-    assert names(plot(tmp_path / "tiny.run")) == ["tiny-memory.png"]
+    assert names(plot(tmp_path / "tiny.run")) == ["tiny-memory.png", "tiny-plan.png"]
+    assert names(plot(tmp_path / "tiny.run", out=tmp_path / "x.png")) == ["x.png"]
+    assert names(plot(tmp_path / "tiny.run", "lowest")) == ["tiny-lowest.png"]
+
+
+@pytest.mark.parametrize("suffix", [".plan", ".plan.gz"])
+def test_a_plan_is_executed_on_the_trace_that_it_names_or_that_is_given(tmp_path, suffix):
+    trace = load_trace("synthetic:chain:9")
+    done = simulate(trace, "h_LRU", 6, event_log=True)
+    plan = plan_of_run(workload(trace).program, done)
+    path = tmp_path / f"chain{suffix}"
+    save_plan(plan, path)
+    with pytest.raises(PlanError, match="does not say where its trace is: give --trace"):
+        plot(path)
+    assert names(plot(path, trace="synthetic:chain:9")) == ["chain-plan.png", "chain-memory.png"]
+    with pytest.raises(PlanError, match="it is for the trace"):
+        plot(path, trace=["synthetic:chain:8"])
+    with pytest.raises(InputError, match="for one trace, and 2 are given"):
+        plot(path, trace=["synthetic:chain:9"] * 2)
+    save_plan(replace(plan, source="synthetic:chain:9"), path)
+    assert names(plot(path, "memory", tmp_path / "x.pdf")) == ["x.pdf"]
 
 
 def test_what_cannot_be_drawn_is_refused(source, tmp_path):
