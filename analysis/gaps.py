@@ -92,8 +92,7 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     points = with_bounds(curves(table), lower_bounds(table))
     points = points[np.isfinite(points["fraction"])].rename(columns={"median": "slowdown"})
     columns = ["trace", "line", "budget_bytes", "fraction", "status", "slowdown"]
-    points = points[[*columns, "bound", "gap", "is_optimal"]]
-    return points.reset_index(drop=True)
+    return points.filter([*columns, "bound", "gap", "is_optimal"]).reset_index(drop=True)
 
 
 def gap_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -178,7 +178,8 @@ def picture(lives: Lives) -> NDArray[np.float64]:
     total = covered.sum(axis=0)
     strength = covered / np.sqrt(np.maximum(total, np.finfo(float).tiny))
     ink = 1 - np.array([to_rgb(color) for color, _ in STATES])
-    return np.clip(1 - np.einsum("src,sk->rck", strength, ink), 0, 1)
+    image: NDArray[np.float64] = np.clip(1 - np.einsum("src,sk->rck", strength, ink), 0, 1)
+    return image
 
 
 def coverage(lives: Lives) -> NDArray[np.float64]:

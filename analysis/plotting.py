@@ -1,19 +1,18 @@
 """From a file to figures in files: what can be drawn from it, drawn and saved.
 
-The work behind `rematsim plot`. Draws with `figures.py`, saves with `output.py`. A plan is executed
-on its trace first, for what it takes.
+The work behind `rematsim plot`. Draws with `figures.py`, saves with `output.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ..errors import InputError, OutputError, PlanError, UnknownNameError
+from ..errors import InputError, OutputError, UnknownNameError
 from . import figures
 from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
@@ -45,6 +44,7 @@ def plot(
     source: str | Path,
     kind: str | None = None,
     out: str | Path | None = None,
+    run: RunResult | None = None,
     **filters: Any,
 ) -> list[Path]:
     """Draw the figures that a file of runs has in it, and save them.
@@ -59,9 +59,10 @@ def plot(
     out : str or Path, optional
         A file that ends in .png, .svg or .pdf, or a folder; by default the folder of the source,
         for files named like it (``runs-overhead.png``).
+    run : RunResult, optional
+        What executing the plan gave, with its event log; needed where `source` is a plan.
     **filters
-        Column = value, or a list of values: only these runs of a table. Of a plan, ``trace`` is the
-        file of the trace that it is for; by default the one that the plan names.
+        Column = value, or a list of values: only these runs of a table.
 
     Returns
     -------
@@ -90,8 +91,10 @@ def plot(
         raise OutputError(f"{out}: there is no folder {folder}{hint}")
     chosen = [kind] if kind else None
     most = 1 if is_file else None
-    if _holds_a_run(source) and kind not in TABLE_KINDS:
-        drawn = _draw_run(source, (chosen or run_kinds(source))[:most], filters.get("trace"))
+    if is_plan_file(source) and run is None:
+        raise InputError(f"{source}: a plan has to be executed to be drawn, and was not")
+    if source.suffix.lower() == ".run" and kind not in TABLE_KINDS or run is not None:
+        drawn = _draw_run(source, (chosen or run_kinds(source))[:most], run)
     elif kind in RUN_KINDS:
         raise InputError(f"{source}: a table of runs; a plot of one run needs a .run file")
     else:
@@ -123,45 +126,12 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
 
 def run_kinds(source: Path) -> list[str]:
     """List the kinds of figures of a single run, or of a plan, the main one first."""
-    return ["plan", "memory"] if _is_plan_file(source) else ["memory", "plan"]
+    return ["plan", "memory"] if is_plan_file(source) else ["memory", "plan"]
 
 
-def executed(path: Path, trace: str | Sequence[str] | None = None) -> RunResult:
-    """Execute a plan on its trace, without a budget, for its event log.
-
-    Parameters
-    ----------
-    path : Path
-        The file of the plan.
-    trace : str or sequence of one str, optional
-        The file of the trace; by default the one that the plan names.
-
-    Raises
-    ------
-    PlanError
-        If there is no such plan, or it is for another trace.
-    TraceError
-        If the trace cannot be read.
-    """
-    from ..execution import execute
-    from ..plan_files import load_plan
-    from ..traces.loading import load_trace
-
-    plan = load_plan(path)
-    given = [trace] if isinstance(trace, str) else list(trace or [])
-    if len(given) > 1:
-        raise InputError(f"{path}: a plan is for one trace, and {len(given)} are given")
-    if not given and not plan.source:
-        raise PlanError(f"{path}: it does not say where its trace is: give --trace")
-    return execute(load_trace(given[0] if given else plan.source), plan, event_log=True)
-
-
-def _is_plan_file(source: Path) -> bool:
+def is_plan_file(source: Path) -> bool:
+    """Say whether a file is a plan, by its name."""
     return source.name.lower().endswith(PLAN_SUFFIXES)
-
-
-def _holds_a_run(source: Path) -> bool:
-    return source.suffix.lower() == ".run" or _is_plan_file(source)
 
 
 def _stem(source: Path) -> str:
@@ -170,10 +140,10 @@ def _stem(source: Path) -> str:
 
 
 def _draw_run(
-    source: Path, kinds: list[str], trace: str | Sequence[str] | None
+    source: Path, kinds: list[str], run: RunResult | None
 ) -> Iterator[tuple[str, str, Figure]]:
     """Draw figures of one run, as `_draw` does those of a table."""
-    run = executed(source, trace) if _is_plan_file(source) else read_run(source)
+    run = read_run(source) if run is None else run
     for kind in kinds:
         yield kind, "", RUN_KINDS[kind](run)
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 from rematsim.analysis.plotting import drawable_kinds, plot
-from rematsim.errors import InputError, OutputError, PlanError, UnknownNameError
-from rematsim.plan import plan_of_run
-from rematsim.plan_files import save_plan
-from rematsim.simulation import simulate
-from rematsim.traces.loading import load_trace
-from rematsim.workload import workload
+from rematsim.errors import InputError, OutputError, UnknownNameError
 
 
 @pytest.fixture
@@ -70,22 +63,13 @@ def test_a_run_gives_its_memory_and_its_plan(run, tmp_path):
     assert names(plot(tmp_path / "tiny.run", "lowest")) == ["tiny-lowest.png"]
 
 
-@pytest.mark.parametrize("suffix", [".plan", ".plan.gz"])
-def test_a_plan_is_executed_on_the_trace_that_it_names_or_that_is_given(tmp_path, suffix):
-    trace = load_trace("synthetic:chain:9")
-    done = simulate(trace, "h_LRU", 6, event_log=True)
-    plan = plan_of_run(workload(trace).program, done)
-    path = tmp_path / f"chain{suffix}"
-    save_plan(plan, path)
-    with pytest.raises(PlanError, match="does not say where its trace is: give --trace"):
-        plot(path)
-    assert names(plot(path, trace="synthetic:chain:9")) == ["chain-plan.png", "chain-memory.png"]
-    with pytest.raises(PlanError, match="it is for the trace"):
-        plot(path, trace=["synthetic:chain:8"])
-    with pytest.raises(InputError, match="for one trace, and 2 are given"):
-        plot(path, trace=["synthetic:chain:9"] * 2)
-    save_plan(replace(plan, source="synthetic:chain:9"), path)
-    assert names(plot(path, "memory", tmp_path / "x.pdf")) == ["x.pdf"]
+def test_a_plan_is_drawn_once_it_has_been_executed(run, tmp_path):
+    """What is drawn is what the plan did; the file gives the figures their names."""
+    for name in ("x.plan", "x.plan.gz"):
+        assert names(plot(tmp_path / name, run=run())) == ["x-plan.png", "x-memory.png"]
+    assert names(plot(tmp_path / "x.plan", "memory", tmp_path / "y.pdf", run())) == ["y.pdf"]
+    with pytest.raises(InputError, match="has to be executed"):
+        plot(tmp_path / "x.plan")
 
 
 def test_what_cannot_be_drawn_is_refused(source, tmp_path):
