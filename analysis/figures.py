@@ -1,8 +1,8 @@
 """One function per figure: a table of runs in, a matplotlib Figure out.
 
 Nothing is simulated, and nothing is shown on a screen. All figures can be had from here; those of
-lowest budgets, of a single run and of the theory are drawn in `heat.py`, `timelines.py` and
-`theory.py`.
+lowest budgets, of solving, of a single run and of the theory are drawn in `heat.py`, `solving.py`,
+`timelines.py`, `plan_pictures.py` and `theory.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ..errors import InputError
+from .gaps import lower_bounds, with_bounds
 from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten
 from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
 from .output import save_figure as save_figure
+from .plan_pictures import plan_figure as plan_figure
+from .solving import solving_figure as solving_figure
 from .summaries import curves, line_order, trace_order
 from .tables import OPTIONS, check_table, require_alike, require_columns
 from .theory import operations_figure as operations_figure
@@ -58,8 +61,14 @@ def overhead_figure(table: pd.DataFrame) -> Figure:
     Figure
         Budgets are fractions of the unlimited peak. Failures stand on the rail over each plot, a
         row per line. Of several seeds: the median, and a bar over the range of those that ended ok.
+        Shaded is what lies below the lower bounds that the runs know. Among plans and beside them,
+        rings mark what is proven to be optimal.
     """
-    return _by_trace(curves(table), SLOWDOWN)
+    bounds = lower_bounds(table)
+    points = with_bounds(curves(table), bounds)
+    if not points["planned"].any():
+        points = points.drop(columns="is_optimal")
+    return _by_trace(points, SLOWDOWN, bounds=bounds)
 
 
 def accesses_figure(table: pd.DataFrame) -> Figure:
@@ -112,7 +121,8 @@ def deallocation_figure(table: pd.DataFrame, method: str | None = None) -> Figur
         raise InputError(f"table: no run with method {method!r}")
     require_alike(chosen, OPTIONS[1:], "deallocation")
     points = curves(chosen.assign(line=chosen["deallocation"].astype(str)))
-    return _by_trace(points, SLOWDOWN, f"{X_LABEL} ({shorten(method, 32)})")
+    label = f"{X_LABEL} ({shorten(method, 32)})"
+    return _by_trace(points, SLOWDOWN, x_label=label)
 
 
 def ablation_figure(table: pd.DataFrame) -> Figure:
@@ -160,12 +170,19 @@ def ablation_figure(table: pd.DataFrame) -> Figure:
     return lines_figure(panels, SLOWDOWN, names, columns=len(ABLATION_COSTS), headings=traces)
 
 
-def _by_trace(points: pd.DataFrame, quantity: Quantity, x_label: str = X_LABEL) -> Figure:
+def _by_trace(
+    points: pd.DataFrame,
+    quantity: Quantity,
+    *,
+    x_label: str = X_LABEL,
+    bounds: pd.DataFrame | None = None,
+) -> Figure:
     """Draw a panel per trace."""
     panels = []
     for trace in trace_order(points["trace"]):
         shown = _of_trace(points, trace)
-        panels.append(PanelOfLines(trace, trace_note(shown), shown))
+        below = None if bounds is None else _of_trace(bounds, trace)
+        panels.append(PanelOfLines(trace, trace_note(shown), shown, below))
     return lines_figure(panels, quantity, line_order(points["line"]), x_label=x_label)
 
 

@@ -19,16 +19,27 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from .labels import NOTE_SIZE, bytes_text, literal, shorten, told_apart
+from .labels import NOTE_SIZE, bytes_text
 from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
+from .marks import (
+    BOUND_COLORS,
+    bound_entry,
+    failure_options,
+    kind_entries,
+    line_entries,
+    ring_entry,
+    ring_options,
+)
 from .scales import LEAST_RATIO, LOG_FROM, BudgetScale, log_axis, plain_axis
 from .style import STATUS_MARKS, LineStyle, line_styles
 
 X_LABEL = "budget / unlimited peak"
-LABEL_LETTERS = 56
 
 # Panels share their range if their spans differ by no more than this factor.
 MOST_SHARED = 6.0
+
+# A slowdown below every axis, and above 0 for those that are logarithmic.
+BELOW_ALL = 0.5
 
 
 @dataclass(frozen=True)
@@ -56,11 +67,22 @@ ACCESSES = Quantity("metadata accesses", floor=None, is_log=True)
 
 @dataclass(frozen=True)
 class PanelOfLines:
-    """What one panel shows: a title, a note, and the points of its lines."""
+    """What one panel shows: a title, a note, the points of its lines, and bounds under them.
+
+    Parameters
+    ----------
+    title, note : str
+        What stands over it.
+    points : DataFrame
+        As `summaries.curves` returns them; where a column `is_optimal` says so, a point is ringed.
+    bounds : DataFrame or None
+        As `gaps.lower_bounds` returns them, of one trace.
+    """
 
     title: str
     note: str
     points: pd.DataFrame
+    bounds: pd.DataFrame | None = None
 
 
 def lines_figure(
@@ -77,7 +99,7 @@ def lines_figure(
     Parameters
     ----------
     panels : sequence of PanelOfLines
-        Points as `summaries.curves` returns them.
+        What they show; each is given bounds, or none.
     quantity : Quantity
         What `median`, `low` and `high` of the points are.
     names : sequence of str
@@ -90,12 +112,13 @@ def lines_figure(
         A heading over each row of panels.
     """
     points = pd.concat([panel.points for panel in panels], ignore_index=True)
-    styles = line_styles(names)
+    planned = set(points.loc[points["planned"], "line"])
+    styles = line_styles(names, planned)
     failing = [name for name in names if _failures(points[points["line"].eq(name)]).any()]
     rows = {name: row for row, name in enumerate(failing)}
     figure, places = Sheet(
         titles=[(panel.title, panel.note) for panel in panels],
-        legends=[_line_entries(styles), _mark_entries(points)],
+        legends=[*line_entries(styles, planned), _mark_entries(points, panels)],
         x_label=x_label,
         y_label=quantity.label,
         columns=columns,
@@ -105,6 +128,8 @@ def lines_figure(
     scale = BudgetScale.of(points)
     for place, panel in zip(places, panels, strict=True):
         _draw_panel(place, panel.points, scale, (styles, rows))
+        if panel.bounds is not None and not panel.bounds.empty:
+            _draw_bounds(place.axes, panel.bounds, scale)
     step = columns if headings else len(panels)
     for start in range(0, len(panels), step):
         group = slice(start, start + step)
@@ -161,9 +186,22 @@ def _draw_line(axes: Axes, line: pd.DataFrame, style: LineStyle, zorder: float) 
     options = style.line_options() | {"label": style.label, "zorder": zorder}
     for part in (line[limited], line[~limited]):
         axes.add_line(Line2D(part["x"], part["median"], **options))
+    if "is_optimal" in line:
+        proven = line[line["is_optimal"]]
+        rings = ring_options(style.color) | {"zorder": zorder}
+        axes.add_line(Line2D(proven["x"], proven["median"], **rings))
     spread = line[line["high"].gt(line["low"])]
     if not spread.empty:
         axes.vlines(spread["x"], spread["low"], spread["high"], style.color, lw=0.8, zorder=2)
+
+
+def _draw_bounds(axes: Axes, bounds: pd.DataFrame, scale: BudgetScale) -> None:
+    """Shade what is below the bounds; each holds for its budget and for every smaller one."""
+    x = np.append(scale.limits()[0], bounds["fraction"])
+    y = np.append(bounds["bound"].iloc[0], bounds["bound"])
+    face, edge = BOUND_COLORS
+    axes.fill_between(x, BELOW_ALL, y, step="pre", color=face, linewidth=0, zorder=0.2)
+    axes.add_line(Line2D(x, y, drawstyle="steps-pre", color=edge, linewidth=0.8, zorder=1.5))
 
 
 def _draw_failures(place: Panel, failures: pd.DataFrame, row: int, style: LineStyle) -> None:
@@ -180,42 +218,33 @@ def _draw_failures(place: Panel, failures: pd.DataFrame, row: int, style: LineSt
     for failure, status, x in columns:
         places[failure, status == "ok"].append(x)
     for (failure, is_partial), xs in places.items():
-        options = _mark_options(failure, style.color, is_partial=is_partial)
+        options = failure_options(failure, style.color, is_partial=is_partial)
         rail.add_line(Line2D(xs, [row] * len(xs), clip_on=False, zorder=3, **options))
 
 
-def _mark_options(status: str, color: str, *, is_partial: bool = False) -> dict[str, Any]:
-    """Keyword arguments for a Line2D of the marks of one status."""
-    return {
-        "color": color,
-        "marker": STATUS_MARKS[status][0],
-        "markerfacecolor": "none",
-        "markersize": 2.0 if is_partial else 3.6,
-        "markeredgewidth": 0.9,
-        "linestyle": "none",
-    }
+def _mark_entries(points: pd.DataFrame, panels: Sequence[PanelOfLines]) -> list[Artist]:
+    """Legend entries of what occurs: the two kinds of lines, bounds, rings, failures, ranges."""
+    entries: list[Artist] = []
+    if points["planned"].any() and not points["planned"].all():
+        entries += kind_entries()
+    if any(panel.bounds is not None and not panel.bounds.empty for panel in panels):
+        entries.append(bound_entry())
+    if "is_optimal" in points and points["is_optimal"].eq(True).any():
+        entries.append(ring_entry())
+    return entries + _failure_entries(points)
 
 
-def _line_entries(styles: Mapping[str, LineStyle]) -> list[Artist]:
-    """Legend entries of the lines."""
-    labels = told_apart(styles, lambda name: shorten(name, LABEL_LETTERS))
-    return [
-        Line2D([], [], label=literal(label), **style.line_options())
-        for label, style in zip(labels, styles.values(), strict=True)
-    ]
-
-
-def _mark_entries(points: pd.DataFrame) -> list[Artist]:
-    """Legend entries of the marks that occur."""
+def _failure_entries(points: pd.DataFrame) -> list[Artist]:
+    """Legend entries of failures, and of what several seeds give."""
     failures = points[_failures(points)]
     entries: list[Artist] = [
-        Line2D([], [], label=meaning, **_mark_options(status, "black"))
+        Line2D([], [], label=meaning, **failure_options(status, "black"))
         for status, (_, meaning) in STATUS_MARKS.items()
         if failures["failure"].eq(status).any()
     ]
     partial = failures[failures["status"].eq("ok")]
     if len(partial):
-        small = _mark_options(str(partial["failure"].iloc[0]), "black", is_partial=True)
+        small = failure_options(str(partial["failure"].iloc[0]), "black", is_partial=True)
         entries.append(Line2D([], [], label="small: fewer than half of the seeds", **small))
     if points["high"].gt(points["low"]).any():
         bar = Line2D([], [], color="black", marker="|", markersize=7, lw=0, mew=0.8)

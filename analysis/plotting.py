@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -16,7 +16,10 @@ from ..errors import InputError, OutputError, UnknownNameError
 from . import figures
 from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
-from .tables import OPTIONS, differs, read_run, read_table, select
+from .tables import OPTIONS, differs, is_plan, read_run, read_table, select
+
+if TYPE_CHECKING:
+    from ..result import RunResult
 
 TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "overhead": figures.overhead_figure,
@@ -24,8 +27,14 @@ TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "ablation": figures.ablation_figure,
     "deallocation": figures.deallocation_figure,
     "accesses": figures.accesses_figure,
+    "solving": figures.solving_figure,
 }
-KINDS = (*TABLE_KINDS, "memory")
+RUN_KINDS: dict[str, Callable[[RunResult], Figure]] = {
+    "memory": figures.memory_figure,
+    "plan": figures.plan_figure,
+}
+KINDS = (*TABLE_KINDS, *RUN_KINDS)
+PLAN_SUFFIXES = (".plan", ".plan.gz")
 
 # So many traces have room on one figure of a kind; more make several figures.
 TRACES_PER_FIGURE = {"overhead": 12, "deallocation": 12, "accesses": 12, "ablation": 4}
@@ -35,6 +44,7 @@ def plot(
     source: str | Path,
     kind: str | None = None,
     out: str | Path | None = None,
+    run: RunResult | None = None,
     **filters: Any,
 ) -> list[Path]:
     """Draw the figures that a file of runs has in it, and save them.
@@ -42,13 +52,15 @@ def plot(
     Parameters
     ----------
     source : str or Path
-        A table of runs (.sqlite or .csv), or a single run (.run).
+        A table of runs (.sqlite or .csv), a single run (.run), or a plan (.plan, .plan.gz).
     kind : str, optional
         One of `KINDS`; by default all that the file has the data for (with the ablations in their
         own figure only), or, if `out` is a file, the first of them.
     out : str or Path, optional
         A file that ends in .png, .svg or .pdf, or a folder; by default the folder of the source,
         for files named like it (``runs-overhead.png``).
+    run : RunResult, optional
+        What executing the plan gave, with its event log; needed where `source` is a plan.
     **filters
         Column = value, or a list of values: only these runs of a table.
 
@@ -77,16 +89,20 @@ def plot(
     if not folder.is_dir():
         hint = "" if is_file else f" (a figure's name ends in {', '.join(METADATA)})"
         raise OutputError(f"{out}: there is no folder {folder}{hint}")
-    if source.suffix.lower() == ".run" and kind in (None, "memory"):
-        drawn = iter([("memory", "", figures.memory_figure(read_run(source)))])
-    elif kind == "memory":
-        raise InputError(f"{source}: a table of runs; a plot of memory over time needs a .run file")
+    chosen = [kind] if kind else None
+    most = 1 if is_file else None
+    if is_plan_file(source) and run is None:
+        raise InputError(f"{source}: a plan has to be executed to be drawn, and was not")
+    if source.suffix.lower() == ".run" and kind not in TABLE_KINDS or run is not None:
+        drawn = _draw_run(source, (chosen or run_kinds(source))[:most], run)
+    elif kind in RUN_KINDS:
+        raise InputError(f"{source}: a table of runs; a plot of one run needs a .run file")
     else:
         table = select(read_table(source), filters, str(source))
-        drawn = _draw(table, [kind] if kind else drawable_kinds(table)[: 1 if is_file else None])
+        drawn = _draw(table, (chosen or drawable_kinds(table))[:most])
     paths = []
     for name, page, figure in drawn:
-        stem = out.stem if is_file else f"{source.stem}-{name}"
+        stem = out.stem if is_file else f"{_stem(source)}-{name}"
         path = out.with_name(stem + page + out.suffix) if is_file else out / f"{stem}{page}.png"
         paths.append(save_figure(figure, path))
     return paths
@@ -103,7 +119,33 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
         kinds.append("deallocation")
     if "metadata_accesses" in table and table["metadata_accesses"].notna().any():
         kinds.append("accesses")
+    if {"solve_seconds", "calls"} <= set(table) and table["solve_seconds"][is_plan(table)].any():
+        kinds.append("solving")
     return kinds
+
+
+def run_kinds(source: Path) -> list[str]:
+    """List the kinds of figures of a single run, or of a plan, the main one first."""
+    return ["plan", "memory"] if is_plan_file(source) else ["memory", "plan"]
+
+
+def is_plan_file(source: Path) -> bool:
+    """Say whether a file is a plan, by its name."""
+    return source.name.lower().endswith(PLAN_SUFFIXES)
+
+
+def _stem(source: Path) -> str:
+    """Name the figures of a file."""
+    return source.name[: -len(".plan.gz")] if source.suffix.lower() == ".gz" else source.stem
+
+
+def _draw_run(
+    source: Path, kinds: list[str], run: RunResult | None
+) -> Iterator[tuple[str, str, Figure]]:
+    """Draw figures of one run, as `_draw` does those of a table."""
+    run = read_run(source) if run is None else run
+    for kind in kinds:
+        yield kind, "", RUN_KINDS[kind](run)
 
 
 def _draw(table: pd.DataFrame, kinds: list[str]) -> Iterator[tuple[str, str, Figure]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 COLORS = (
@@ -34,6 +34,9 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (2.2, 1.2, 1.2, 1.2),
 )
 
+# A line with longer dashes looks solid between two markers that are close.
+LONGEST_DASH = 6.0
+
 # Places in the series of styles before a marker comes again.
 PLACES = 2 * len(MARKERS)
 
@@ -52,6 +55,17 @@ KNOWN = {
     "h_last_step": 10,
     "h_last_step_hybrid": 11,
     "h_MegEngine": 12,
+    "keep-all": 13,
+    "chen-sqrt": 14,
+    "chen-greedy": 15,
+    "checkmate": 16,
+    "checkmate-lp-rounding": 17,
+    "rotor": 18,
+    "kusumoto": 19,
+    "optimal": 20,
+    "moccasin": 21,
+    "annealing": 22,
+    "revolve": 23,
     "ignore": 0,
     "eager": 1,
     "banish": 2,
@@ -130,13 +144,16 @@ def style_number(place: int, label: str) -> LineStyle:
     )
 
 
-def line_styles(names: Iterable[str]) -> dict[str, LineStyle]:
+def line_styles(names: Iterable[str], planned: Collection[str] = ()) -> dict[str, LineStyle]:
     """Give each of these names a style of its own.
 
     Parameters
     ----------
     names : iterable of str
         Methods, or other names of lines, that share a figure.
+    planned : collection of str, optional
+        Those that are planned in advance: where there are others too, their lines are broken, and
+        those of the others solid.
 
     Returns
     -------
@@ -157,7 +174,18 @@ def line_styles(names: Iterable[str]) -> dict[str, LineStyle]:
             places[name] = claimed
     for name in sorted(set(names) - set(places)):
         places[name] = _free_place(name, set(places.values()))
-    return {name: style_number(places[name], name) for name in names}
+    styles = {name: style_number(places[name], name) for name in names}
+    if not set(names).intersection(planned) or set(names).issubset(planned):
+        return styles
+    return {
+        name: replace(style, dash=_broken(style.dash) if name in planned else ())
+        for name, style in styles.items()
+    }
+
+
+def _broken(dash: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a dash that nobody takes for a solid line."""
+    return dash if dash and max(dash) <= LONGEST_DASH else DASHES[1]
 
 
 def _free_place(name: str, taken: set[int]) -> int:

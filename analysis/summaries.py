@@ -17,7 +17,8 @@ from .tables import OPTIONS, check_table, differs, is_plan
 # What the runs of one point of a line have in common.
 POINT = ["trace", "line", "budget_bytes"]
 
-# The order in which lines are listed: the paper's heuristics first, policies as they free more.
+# The order in which lines are listed: the paper's heuristics first, planners as they do better,
+# policies as they free more.
 KNOWN_LINES = (
     "h_DTR",
     "h_DTR_eq",
@@ -32,6 +33,24 @@ KNOWN_LINES = (
     "h_last_step",
     "h_last_step_hybrid",
     "h_MegEngine",
+    "keep-all",
+    "checkpoint-last",
+    "checkpoint-all",
+    "every-kth",
+    "m-of-n",
+    "min-cut",
+    "knapsack",
+    "chen-sqrt",
+    "chen-greedy",
+    "revolve",
+    "treewidth",
+    "kusumoto",
+    "rotor",
+    "annealing",
+    "checkmate-lp-rounding",
+    "checkmate",
+    "moccasin",
+    "optimal",
     "ignore",
     "eager",
     "banish",
@@ -51,8 +70,8 @@ def line_order(names: Iterable[str]) -> list[str]:
 
     def key(name: str) -> list[tuple[int, list[tuple[int, str]], str]]:
         known = {word: place for place, word in enumerate(KNOWN_LINES)}
-        words = name.split(", ")
-        return [(known.get(word, len(known)), natural_key(word), word) for word in words]
+        places = ((known.get(word.split("(")[0], len(known)), word) for word in name.split(", "))
+        return [(place, natural_key(word), word) for place, word in places]
 
     return sorted(set(names), key=key)
 
@@ -97,8 +116,9 @@ def curves(table: pd.DataFrame, value: str = "slowdown") -> pd.DataFrame:
         trace, line, budget_bytes, fraction (of the unlimited peak; infinite: no budget), runs,
         ok_runs, status ("ok" if more than half are, else the most frequent other one),
         failure (the most frequent status other than ok, "" if all are), median (NaN unless the
-        status is ok), low and high (extremes of the runs that ended ok). Sorted by trace, line and
-        fraction.
+        status is ok), low and high (extremes of the runs that ended ok), planned (whether it is of
+        plans), proven (whether a planner says of all that they are optimal). Sorted by trace, line
+        and fraction.
     """
     table = check_table(table)
     if "line" not in table:
@@ -110,6 +130,8 @@ def curves(table: pd.DataFrame, value: str = "slowdown") -> pd.DataFrame:
         failing=table[value].where(ok, np.inf),
         passing=table[value].where(ok),
         ok=ok,
+        planned=is_plan(table),
+        proven=_is_proven(table),
     )
     points = kept.groupby(POINT, sort=False).agg(
         fraction=("fraction", "first"),
@@ -118,6 +140,8 @@ def curves(table: pd.DataFrame, value: str = "slowdown") -> pd.DataFrame:
         median=("failing", "median"),
         low=("passing", "min"),
         high=("passing", "max"),
+        planned=("planned", "all"),
+        proven=("proven", "all"),
     )
     points["failure"] = _most_frequent(kept[~ok], "status").reindex(points.index).fillna("")
     points = points.reset_index()
@@ -177,12 +201,25 @@ def overhead_table(table: pd.DataFrame) -> pd.DataFrame:
     points = curves(table)
     points["cell"] = points["median"].map("{:.3f}".format).where(points["status"].eq("ok"))
     points["cell"] = points["cell"].fillna(points["status"])
-    points["budget"] = points["fraction"].map(fraction_text)
+    return by_budget(points)
+
+
+def by_budget(points: pd.DataFrame) -> pd.DataFrame:
+    """Spread the column `cell` of points over a row per trace and line, a column per budget."""
+    points = points.assign(budget=points["fraction"].map(fraction_text))
     columns = points.sort_values("fraction")["budget"].unique()
     wide = points.pivot_table(
         index=["trace", "line"], columns="budget", values="cell", aggfunc="first", sort=False
     )
     return wide.reindex(columns=columns).rename_axis(columns=None).fillna("")
+
+
+def _is_proven(table: pd.DataFrame) -> pd.Series[bool]:
+    """Mark the runs of plans that their planner has proven to be optimal."""
+    if "planner_status" not in table:
+        return pd.Series(False, index=table.index)
+    is_said = table["planner_status"].eq("optimal").fillna(False).astype(bool)
+    return is_said & table["status"].eq("ok")
 
 
 def fraction_text(fraction: float) -> str:

@@ -37,10 +37,17 @@ NUMBERS = (
     "rematerializations",
     "evaluations",
     "metadata_accesses",
+    "bound_slowdown",
+    "solve_seconds",
+    "time_limit",
+    "calls",
 )
 
 # Columns of text, where a file has them.
-TEXTS = ("trace", "method", "status", "trace_digest", "deallocation", "mutation", "memory", "times")
+TEXTS = (
+    *("trace", "method", "status", "trace_digest", "deallocation", "mutation", "memory", "times"),
+    *("kind", "planner_status"),
+)
 
 # Bytes, counts and nanoseconds have 64 bits, so that no ratio of them lies outside these either.
 LEAST, MOST = 2.0**-64, 2.0**64

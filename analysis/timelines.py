@@ -92,7 +92,7 @@ def memory_figure(run: RunResult) -> Figure:
         raise InputError("run: no event log in it; run again with one")
     times, layers = memory_by_category(run.events, run.storages)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
-    legend, legend_height = legend_that_fits(figure, _entries(layers, run))
+    legend, legend_height = legend_that_fits(figure, category_entries(layers, run))
     strips = len(STRIPS) * (STRIP_HEIGHT + GAP)
     bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
     plot = bottom + strips
@@ -103,23 +103,27 @@ def memory_figure(run: RunResult) -> Figure:
     end = float(np.max(run.events["end_ns"])) or 1.0
     unit, scale = _unit(end, TIME_UNITS)
     axes = add_axes(figure, (LEFT, plot, width, PLOT_HEIGHT))
-    _draw_layers(axes, times, layers, end)
-    _draw_budget(axes, run)
+    draw_layers(axes, times, layers, end)
+    draw_budget(axes, run)
     axes.xaxis.set_major_locator(NullLocator())
     for place, action in enumerate(STRIPS):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (LEFT, base, width, STRIP_HEIGHT))
         _draw_strip(strip, _starts(run.events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
+    write_head(figure, run)
+    write(figure, (LEFT + width / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
+    return figure
+
+
+def write_head(figure: Figure, run: RunResult) -> None:
+    """Write the trace's name over a picture, and under it what was run."""
     top = figure.get_figheight() - OUTER
-    middle = LEFT + width / 2
     name = wrap(named(run.trace, run.times), FULL_WIDTH - 2 * OUTER, TITLE_SIZE, lines=1)
     write(figure, (FULL_WIDTH / 2, top), name, va="top", size=TITLE_SIZE)
     note = wrap(_note(run), FULL_WIDTH - 2 * OUTER, NOTE_SIZE, lines=1)
-    place_note = (FULL_WIDTH / 2, top - TITLE_LINE)
-    write(figure, place_note, note, va="top", size=NOTE_SIZE, color=NOTE_COLOR)
-    write(figure, (middle, bottom - TICK_LINE), f"time ({unit})", va="top")
-    return figure
+    place = (FULL_WIDTH / 2, top - TITLE_LINE)
+    write(figure, place, note, va="top", size=NOTE_SIZE, color=NOTE_COLOR)
 
 
 def memory_by_category(
@@ -140,6 +144,17 @@ def memory_by_category(
         Nanoseconds, ascending.
     layers : dict of ndarray of float64
         Category -> bytes from that time on; their sum is `memory_after_bytes`.
+    """
+    layers = category_layers(events, storages)
+    times = np.asarray(events["start_ns"], dtype=np.float64)
+    kept = _extremes(times, np.asarray(events["memory_after_bytes"], dtype=np.float64))
+    return times[kept], {category: layer[kept] for category, layer in layers.items()}
+
+
+def category_layers(
+    events: Mapping[str, Any], storages: Mapping[str, Any]
+) -> dict[str, NDArray[np.float64]]:
+    """Give the bytes of each category after each row of an event log.
 
     Notes
     -----
@@ -149,13 +164,10 @@ def memory_by_category(
     after = np.asarray(events["memory_after_bytes"], dtype=np.float64)
     change = np.diff(after, prepend=0.0)
     categories = np.asarray(storages["category"], dtype=object)[np.asarray(events["storage"])]
-    layers = {
+    return {
         category: np.cumsum(np.where(categories == category, change, 0.0))
         for category in CATEGORIES
     }
-    times = np.asarray(events["start_ns"], dtype=np.float64)
-    kept = _extremes(times, after)
-    return times[kept], {category: layer[kept] for category, layer in layers.items()}
 
 
 def call_begins(events: Mapping[str, Any]) -> NDArray[np.bool_]:
@@ -179,7 +191,7 @@ def _extremes(times: NDArray[np.float64], values: NDArray[np.float64]) -> NDArra
     return np.unique(np.concatenate([by_value[starts], by_value[ends], ends]))
 
 
-def _draw_layers(
+def draw_layers(
     axes: Axes,
     times: NDArray[np.float64],
     layers: Mapping[str, NDArray[np.float64]],
@@ -203,7 +215,7 @@ def _top(memory: Any) -> float:
     return 1.05 * float(np.max(memory)) or 1.0
 
 
-def _draw_budget(axes: Axes, run: RunResult) -> None:
+def draw_budget(axes: Axes, run: RunResult, most_ticks: int = 6) -> None:
     """Draw the budget, unless it is far above, and scale the axis in a binary unit."""
     budget = run.budget_bytes
     high = axes.get_ylim()[1]
@@ -213,7 +225,7 @@ def _draw_budget(axes: Axes, run: RunResult) -> None:
     high = axes.get_ylim()[1]
     place = min(int(np.log2(max(high, 1.0)) // 10), len(BYTE_UNITS) - 1)
     size = 1024.0**place
-    number_axis(axes.yaxis, round_ticks(0, high / size, 6), size)
+    number_axis(axes.yaxis, round_ticks(0, high / size, most_ticks), size)
     axes.set_ylabel(f"memory ({BYTE_UNITS[place]})", size=TITLE_SIZE)
     axes.yaxis.set_label_coords(-0.55 / (FULL_WIDTH - LEFT - RIGHT), 0.5)
 
@@ -246,7 +258,7 @@ def _draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float
     axes.text(*place, text, transform=axes.transAxes, linespacing=1.0, **beside)
 
 
-def _entries(layers: Mapping[str, NDArray[np.float64]], run: RunResult) -> list[Artist]:
+def category_entries(layers: Mapping[str, NDArray[np.float64]], run: RunResult) -> list[Artist]:
     """Legend entries: categories that occur, from the top of the stack, and the budget."""
     entries: list[Artist] = [
         Patch(facecolor=CATEGORIES[category][1], edgecolor=GRID_COLOR, lw=0.5, label=label)

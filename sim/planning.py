@@ -119,7 +119,10 @@ def plan_trace(
     else:
         row = _row_without_plan(work, planner, allowed, found)
     row = dataclasses.replace(
-        row, seed=seed if planner.is_random else None, **_planner_columns(work, found)
+        row,
+        seed=seed if planner.is_random else None,
+        time_limit=time_limit,
+        **_planner_columns(work, found),
     )
     return Planned(row, plan, found)
 

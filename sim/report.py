@@ -41,6 +41,7 @@ def columns_of_work(work: Workload, budget: Budget) -> dict[str, Any]:
     return {
         "trace": work.trace.name,
         "trace_digest": work.trace.digest,
+        "calls": work.trace.n_calls,
         "mutation": work.mutation,
         "memory": "counter",
         "budget_bytes": budget.resolve(work.unlimited_peak_bytes),

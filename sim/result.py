@@ -67,7 +67,7 @@ class LiveSet:
 class RunResult:
     """One run of a trace under a budget.
 
-    The fields down to ``predicted_peak_bytes`` are the columns of every table, in order.
+    The fields down to ``calls`` are the columns of every table, in order.
 
     Attributes
     ----------
@@ -124,6 +124,10 @@ class RunResult:
         Time that planning took.
     predicted_slowdown, predicted_peak_bytes : float or None, int or None
         What the static graph predicts for the plan.
+    time_limit : float or None
+        Seconds that planning was allowed; None: no limit.
+    calls : int or None
+        Calls of the trace; None in files written before there was this column.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -167,6 +171,8 @@ class RunResult:
     solve_seconds: float | None = None
     predicted_slowdown: float | None = None
     predicted_peak_bytes: int | None = None
+    time_limit: float | None = None
+    calls: int | None = None
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)

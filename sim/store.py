@@ -17,7 +17,7 @@ from .errors import InputError, OutputError
 from .result import COLUMNS
 
 APPLICATION_ID = 0x524D5349  # "RMSI" in the header of the file
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 30.0
 BUSY_PAUSE = 0.01
 
@@ -35,13 +35,13 @@ INTEGER_COLUMNS = frozenset(
         *("budget_bytes", "unlimited_peak_bytes", "seed", "model_ns", "remat_ns", "stall_ns"),
         *("search_ns", "clock", "peak_bytes", "evictions", "pressure_evictions"),
         *("rematerializations", "evaluations", "metadata_accesses", "base_compute_ns"),
-        *("failed_at", "predicted_peak_bytes"),
+        *("failed_at", "predicted_peak_bytes", "calls"),
     ]
 )
 REAL_COLUMNS = frozenset(
     [
         *("slowdown_limit", "budget_fraction", "slowdown", "run_seconds", "bound_slowdown", "gap"),
-        *("solve_seconds", "predicted_slowdown"),
+        *("solve_seconds", "predicted_slowdown", "time_limit"),
     ]
 )
 

@@ -50,6 +50,8 @@ COLUMN_MEANINGS = {
     "solve_seconds": "seconds that planning took on this machine",
     "predicted_slowdown": "slowdown that the planner's graph predicts",
     "predicted_peak_bytes": "bytes at the peak that it predicts",
+    "time_limit": "seconds that planning was allowed; empty if there was no limit",
+    "calls": "calls of the trace",
 }
 
 FORMATS = {

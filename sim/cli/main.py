@@ -36,6 +36,7 @@ COMMANDS = {
     "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",
+    "summary": "summarize",
     "import": "importing",
     "export": "exporting",
     "info": "info",

@@ -164,6 +164,25 @@ save_run_option = click.option(
 )
 
 
+def filter_options(function: F) -> F:
+    """Add the options that choose rows of a table."""
+    for option in reversed(
+        [
+            click.option("--trace", multiple=True, help="Only this trace; may be repeated."),
+            click.option(
+                *("--method", "--heuristic", "method"),
+                multiple=True,
+                help="Only this method; may be repeated.",
+            ),
+            click.option(
+                "--deallocation", multiple=True, help="Only this policy; may be repeated."
+            ),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
 def budget_option(default: str) -> Callable[[F], F]:
     """Add the budget of one run."""
     return click.option(

@@ -5,46 +5,71 @@ Which figures there are, and what they need, is known to `rematsim.analysis` alo
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import PlanError
 from . import options
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ..result import RunResult
 
 
 @options.command(
     "plot",
     "rematsim plot runs.sqlite --kind overhead --out overhead.png",
     "rematsim plot model.run --out memory.svg",
+    "rematsim plot unet.plan --trace unet.json --out plan.png",
 )
 @click.argument("source", metavar="FILE")
 @click.option(
     "--kind",
     metavar="KIND",
-    help="overhead, lowest, ablation, deallocation, accesses, memory; default: what FILE has "
-    "data for.",
+    help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan. "
+    "Default: what FILE has data for.",
 )
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
 )
-@click.option("--trace", multiple=True, help="Only this trace; may be repeated.")
-@click.option("--heuristic", "method", multiple=True, help="Only this method; may be repeated.")
-@click.option("--deallocation", multiple=True, help="Only this policy; may be repeated.")
+@options.filter_options
 @options.json_option
 def command(
     source: str, kind: str | None, out: str | None, as_json: bool, **filters: tuple[str, ...]
 ) -> None:
-    """Draw figures from a table or a run.
+    """Draw figures from a table, a run or a plan.
 
-    FILE is the .sqlite or .csv of a sweep, or a saved .run. Prints the files that were written.
+    FILE is the .sqlite or .csv of a sweep, a saved .run, or a .plan, which is executed on the trace
+    that it names, or on that of --trace. Prints the files that were written.
     """
-    from ..analysis.plotting import plot
+    from ..analysis.plotting import TABLE_KINDS, is_plan_file, plot
 
+    run = None
+    if is_plan_file(Path(source)):
+        if kind in TABLE_KINDS:
+            raise click.UsageError(f"--kind {kind}: {source} is a plan, not a table of runs")
+        run = _executed(source, filters.pop("trace"))
     chosen: dict[str, Any] = {name: list(values) for name, values in filters.items() if values}
-    paths = [str(path) for path in plot(source, kind=kind, out=out, **chosen)]
+    paths = [str(path) for path in plot(source, kind=kind, out=out, run=run, **chosen)]
     if as_json:
         print_json(paths)
         return
     for path in paths:
         click.echo(path)
+
+
+def _executed(path: str, traces: tuple[str, ...]) -> RunResult:
+    """Execute a plan on its trace, without a budget, for its event log."""
+    from ..execution import execute
+    from ..plan_files import load_plan
+    from ..traces.loading import load_trace
+
+    if len(traces) > 1:
+        raise click.UsageError(f"{path}: a plan is for one trace, and {len(traces)} are given")
+    plan = load_plan(path)
+    where = traces[0] if traces else plan.source
+    if not where:
+        raise PlanError(f"{path}: it does not say where its trace is: give --trace")
+    return execute(load_trace(where), plan, event_log=True)

@@ -244,3 +244,57 @@ def test_lowest_budgets_are_a_grid_of_cells(table, rows, labels_are_apart, metho
     ]
     names = [f"somebody/file_{number}.py:function" for number in range(methods)]
     labels_are_apart(lowest_budget_figure(many(rows, ["a" * 60, "b"], names)))
+
+
+@pytest.fixture
+def planned(rows):
+    """A heuristic, and a planner that proves one of its two plans; with bounds."""
+    online = rows("net", "h_LRU", {0.4: 1.5, 0.8: 1.2})
+    static = rows("net", "optimal", {0.4: 1.4, 0.8: 1.1}, kind="static", deallocation="plan")
+    static["planner_status"] = ["feasible", "optimal"]
+    return pd.concat([online, static], ignore_index=True).assign(bound_slowdown=[1.2, 1.05] * 2)
+
+
+def test_planners_are_told_from_heuristics_by_their_lines(planned, panels_of, labels_are_apart):
+    """Solid and broken lines can be told apart without colour; so can markers."""
+    figure = overhead_figure(planned)
+    assert legend_texts(figure)[:5] == [
+        "h_LRU",
+        "optimal",
+        "solid: decided while running",
+        "broken: planned",
+        "below the lower bound",
+    ]
+    [axes] = panels_of(figure)
+    looks = {one.get_label(): one.get_linestyle() for one in axes.get_lines()}
+    assert (looks["h_LRU"], looks["optimal"]) == ("-", "--")
+    labels_are_apart(figure)
+
+
+def test_only_what_is_proven_is_ringed(planned, panels_of):
+    [axes] = panels_of(overhead_figure(planned))
+    rings = [one for one in axes.get_lines() if one.get_markersize() > 7 and len(one.get_xdata())]
+    assert [(one.get_xdata().tolist(), one.get_ydata().tolist()) for one in rings] == [
+        ([0.8], [1.1])
+    ]
+    assert "proven optimal" in legend_texts(overhead_figure(planned))
+    heuristics = planned[planned["method"].eq("h_LRU")].assign(slowdown=1.0, bound_slowdown=1.0)
+    assert "proven optimal" not in legend_texts(overhead_figure(heuristics))
+
+
+def test_a_bound_holds_down_to_the_next_budget(planned, panels_of):
+    """Between two budgets only the bound of the larger one is known."""
+    [axes] = panels_of(overhead_figure(planned))
+    [edge] = [one for one in axes.get_lines() if one.get_drawstyle() == "steps-pre"]
+    assert np.asarray(edge.get_xdata())[1:].tolist() == [0.4, 0.8]
+    assert np.asarray(edge.get_ydata()).tolist() == [1.2, 1.2, 1.05]
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_many_planners_and_heuristics_have_room(rows, labels_are_apart, count):
+    traces = ["net" * (1 + number) for number in range(count)]
+    online = many(rows, traces, [f"h_{letter}" for letter in "abcdefg"], kind="online")
+    names = ["optimal", *(f"planner{letter}(points=articulation)" for letter in "abcdefg")]
+    static = many(rows, traces, names, kind="static", planner_status="optimal")
+    table = pd.concat([online, static], ignore_index=True).assign(bound_slowdown=1.01)
+    labels_are_apart(overhead_figure(table))

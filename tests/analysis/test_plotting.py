@@ -45,6 +45,8 @@ def test_kinds_are_found_by_what_the_table_holds(table, rows):
     policy = rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7)
     kinds = drawable_kinds(pd.concat([table, policy]))
     assert kinds == ["overhead", "lowest", "deallocation", "accesses"]
+    plans = rows("resnet9", "optimal", {0.5: 1.1}, kind="static", solve_seconds=0.5, calls=9)
+    assert drawable_kinds(pd.concat([table, plans])) == ["overhead", "lowest", "solving"]
 
 
 def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
@@ -54,9 +56,20 @@ def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
     assert names(paths) == ["x-1.png", "x-2.png"]
 
 
-def test_a_run_gives_its_memory(run, tmp_path):
+def test_a_run_gives_its_memory_and_its_plan(run, tmp_path):
     run().save(tmp_path / "tiny.run")
-    assert names(plot(tmp_path / "tiny.run")) == ["tiny-memory.png"]
+    assert names(plot(tmp_path / "tiny.run")) == ["tiny-memory.png", "tiny-plan.png"]
+    assert names(plot(tmp_path / "tiny.run", out=tmp_path / "x.png")) == ["x.png"]
+    assert names(plot(tmp_path / "tiny.run", "lowest")) == ["tiny-lowest.png"]
+
+
+def test_a_plan_is_drawn_once_it_has_been_executed(run, tmp_path):
+    """What is drawn is what the plan did; the file gives the figures their names."""
+    for name in ("x.plan", "x.plan.gz"):
+        assert names(plot(tmp_path / name, run=run())) == ["x-plan.png", "x-memory.png"]
+    assert names(plot(tmp_path / "x.plan", "memory", tmp_path / "y.pdf", run())) == ["y.pdf"]
+    with pytest.raises(InputError, match="has to be executed"):
+        plot(tmp_path / "x.plan")
 
 
 def test_what_cannot_be_drawn_is_refused(source, tmp_path):

@@ -41,3 +41,13 @@ def test_a_known_method_looks_alike_in_every_figure():
     assert crowd["h_LRU"] == alone
     banished = line_styles(["h_LRU, banish"])["h_LRU, banish"]
     assert (banished.color, banished.marker) == (alone.color, alone.marker)
+
+
+def test_lines_of_planners_are_broken_where_there_are_others():
+    names = [*KNOWN, *(f"planner {number}" for number in range(20))]
+    planned = [name for name in names if name.startswith("planner") or name == "optimal"]
+    styles = line_styles(names, planned)
+    assert all(bool(style.dash) == (name in planned) for name, style in styles.items())
+    assert max(max(styles[name].dash) for name in planned) <= 6
+    assert line_styles(planned, planned) == line_styles(planned)
+    assert len({(s.marker, s.filled) for s in list(styles.values())[:13]}) == 13

@@ -48,7 +48,7 @@ def test_a_node_is_a_call_and_is_released_after_its_last_use(tmp_path: Path) -> 
     assert trace.names == ("a", "b", "loss", "b_backward", "a_backward")
     assert trace.operators == trace.names
     assert trace.result_bytes.tolist() == [4, 8, 1, 8, 4]
-    assert trace.call_time_ns.tolist() == [1, 2, 0, 6, 3]
+    assert trace.call_time_ns.tolist() == [10, 24, 0, 60, 30]  # one cost is 2.4
     assert trace.call_phase.tolist() == [1, 1, 2, 2, 2]
     assert trace.call_forward.tolist() == [-1, -1, -1, 1, 0]
     released = [trace.names[a] for code, a, _ in trace.instructions if code == RELEASE]
@@ -62,11 +62,52 @@ def test_a_node_is_a_call_and_is_released_after_its_last_use(tmp_path: Path) -> 
 def test_costs_without_a_unit_count_as_nanoseconds_and_are_said_to_be_estimated(
     tmp_path: Path,
 ) -> None:
-    without, micro = read(tmp_path, graph()), read(tmp_path, graph(), time_unit="us")
+    values = changed("nodes/1/cost_cpu", 2)
+    without, micro = read(tmp_path, values), read(tmp_path, graph(), time_unit="us")
     assert without.trace.times_estimated
-    assert "costs without a unit (1 counts as 1 ns: --time-unit)" in without.summary.inferred
+    assert without.trace.call_time_ns.tolist() == [1, 2, 0, 6, 3]
+    assert without.summary.inferred == {
+        "releases after last use": 5,
+        "costs without a unit (1 counts as 1 ns: --time-unit)": 5,
+    }
     assert not micro.trace.times_estimated
     assert micro.trace.call_time_ns.tolist() == [1_000, 2_400, 0, 6_000, 3_000]
+
+
+def test_fractions_are_scaled_and_that_is_said(tmp_path: Path) -> None:
+    """Rounded, costs of 0.4 and 2.4 would be 0 and 2; so 1 counts as 10, for all."""
+    values = changed("nodes/2/cost_cpu", 0.4)
+    found = read(tmp_path, values)
+    assert found.trace.call_time_ns.tolist() == [10, 24, 4, 60, 30]
+    assert found.trace.result_bytes.tolist() == [4, 8, 1, 8, 4]
+    assert found.summary.inferred == {
+        "releases after last use": 5,
+        "costs without a unit (1 counts as 10 ns: --time-unit)": 5,
+        "costs with fractions (scaled)": 2,
+    }
+    told = read(tmp_path, values, time_unit="ns")
+    assert told.trace.call_time_ns.tolist() == [1, 2, 0, 6, 3]
+    assert told.summary.inferred["costs with fractions (rounded to whole ns)"] == 2
+
+
+def test_sizes_with_fractions_are_scaled_with_all_that_is_beside_them(tmp_path: Path) -> None:
+    """Parameters and the fixed amount are in the same unit."""
+    values = changed("nodes/0/cost_ram", 4.25)
+    values["nodes"][1]["param_cost"] = 0.5
+    found = read(tmp_path, values, fixed_bytes=2)
+    assert found.trace.result_bytes.tolist() == [425, 800, 100, 800, 400]
+    assert found.trace.constant_bytes.tolist() == [250]
+    text = "sizes with fractions (scaled: 1 counts as 100 bytes, in budgets too)"
+    assert found.summary.inferred[text] == 2
+
+
+def test_numbers_without_end_are_cut_after_nine_digits(tmp_path: Path) -> None:
+    """And sums of what is scaled stay below 2^53, where floats are exact."""
+    third = read(tmp_path, changed("nodes/0/cost_cpu", 1 / 3)).trace.call_time_ns
+    assert third.tolist()[:2] == [333_333_333, 2_400_000_000]
+    large = changed("nodes/0/cost_cpu", 2**50 + 0.5)
+    times = read(tmp_path, large).trace.call_time_ns
+    assert times.tolist() == [2**50, 2, 0, 6, 3]
 
 
 def test_the_fixed_amount_is_one_constant(tmp_path: Path) -> None:
@@ -122,6 +163,15 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return values
 
 
+def without(path: str, key: str, **more: Any) -> dict[str, Any]:
+    """The graph with an attribute of a node less, and perhaps others instead."""
+    values = graph()
+    node = values["nodes"][int(path.split("/")[1])]
+    del node[key]
+    node.update(more)
+    return values
+
+
 BROKEN: dict[str, tuple[object, str]] = {
     "undirected": (
         changed("directed", False),
@@ -145,9 +195,37 @@ BROKEN: dict[str, tuple[object, str]] = {
     ),
     "link": (changed("links/0/source", 9), "link 0: there is no node 9"),
     "no link": (changed("links/0", {}), "link 0: no '0'"),
-    "cycle": (
+    "itself": (
         changed("links/0", {"source": 1, "target": 1}),
-        "node 1 reads 1, which is not before it in the order of the file",
+        "cycle 1 -> 1: a graph of calls has none",
+    ),
+    "cycle": (
+        changed("links/0", {"source": 3, "target": 1}),
+        "cycle 1 -> 2 -> 3 -> 1: a graph of calls has none",
+    ),
+    "not in order": (
+        changed("graph/order", [1, 0, 2, 3, 4]),
+        "node 1 reads 0, which is not before it in the order of the file",
+    ),
+    "text": (
+        changed("nodes/1/cost_cpu", "5 ms"),
+        "node 1: cost_cpu '5 ms' is text: numbers stand without a unit, all in the same",
+    ),
+    "mixed units": (
+        without("nodes/1", "cost_cpu", duration=5),
+        "node 1: no 'cost_cpu', but 'duration': all nodes say it under one name, in one unit",
+    ),
+    "no cost": (
+        without("nodes/1", "cost_ram"),
+        "node 1: no 'cost_ram': all nodes say it under one name, in one unit",
+    ),
+    "negative size": (
+        changed("nodes/2/cost_ram", -0.5),
+        "node 2: cost_ram -0.5 is not a number from 0 to 2^53",
+    ),
+    "negative parameters": (
+        without("nodes/2", "name", param_cost=-3),
+        "node 2: param_cost -3 is not a number from 0 to 2^53",
     ),
     "order": (changed("graph/order", [0, 1]), "order: 2 entries are not the 5 nodes"),
     "order of what": (changed("graph/order", [0, []]), "order: there is no node []"),
@@ -162,6 +240,17 @@ def test_a_broken_graph_is_refused_with_its_message(tmp_path: Path, what: str) -
     with pytest.raises(TraceError) as caught:
         load_trace(path, cache=False)
     assert str(caught.value) == f"{path}: {message}"
+
+
+def test_a_long_cycle_is_cut_and_a_large_time_named(tmp_path: Path) -> None:
+    ring = nx.DiGraph()
+    ring.add_nodes_from(range(99), cost_ram=1, cost_cpu=1)
+    nx.add_cycle(ring, range(99))
+    shown = "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> ... -> 0"
+    with pytest.raises(TraceError, match=f"g.json: cycle {shown}: a graph of calls has none"):
+        read(tmp_path, nx.node_link_data(ring, edges="links"))
+    with pytest.raises(TraceError, match=r"node 0: cost_cpu 1e\+15 is more than 2\^53 ns, at 1000"):
+        read(tmp_path, changed("nodes/0/cost_cpu", 1e15), time_unit="us")
 
 
 def test_a_graph_that_is_cut_off_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from ...errors import TraceError
-from ..trace import MAX_VALUE
 from ..wording import reason, show
 from .reader import Content
 
@@ -66,18 +65,3 @@ def field_of(values: Any, key: str, kind: Any, place: tuple[str, str]) -> Any:
     if is_bool or not isinstance(value, kind):
         raise TraceError(f"{what}: {key} {show(value)} is not what it should be", where)
     return value
-
-
-def amount(value: Any, scale: int, place: tuple[str, str]) -> int:
-    """Turn a size or a time into an integer of bytes or nanoseconds, 0..2^53.
-
-    Raises
-    ------
-    TraceError
-        It is no number, negative, or too large.
-    """
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= MAX_VALUE / scale:  # false for what is not a number
-        what, where = place
-        raise TraceError(f"{what} {show(value)} is not a number from 0 to 2^53", where)
-    return int(round(value * scale))

@@ -3,7 +3,7 @@
 A node is a call with one result, in the order that the file gives; a result is released after its
 last use, and nothing is an output. Two dialects are known: ``cost_ram`` and ``cost_cpu`` with nodes
 by ``id`` (the graphs of Checkmate), and attributes that the graph itself names, with nodes by
-``name`` and links from ``"0"`` to ``"1"`` (the graphs of Moccasin).
+``name`` and links from ``"0"`` to ``"1"`` (the graphs of Moccasin). `node_amounts.py` has numbers.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from ...errors import TraceError
 from ...opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_UNKNOWN
 from ..builder import TraceBuilder
 from ..wording import show
-from .json_files import NS_IN, amount, decoded, field_of
+from .json_files import NS_IN, decoded, field_of
+from .node_amounts import Amounts, in_unit, numbers, scaled
 from .reader import Imported, Request, Summary
 
 FORMAT = "networkx node-link graph"
 MARKS = (b'"directed"', b'"multigraph"')
 FIXED = "fixed"
 BACKWARD_SUFFIX = "_backward"
+LONGEST_CYCLE = 8  # nodes of a cycle that a message names
 Id = int | str
 
-# What the graph calls an attribute that names another -> what that is called where it does not.
+# What names an attribute of nodes in the graph, and what that is called where nothing does.
 SIZE = ("node_output_cost_tag", "cost_ram")
 TIME = ("node_duration_tag", "cost_cpu")
 PARAMETERS = ("node_param_cost_tag", "param_cost")
+
+# What the known dialects call a size and a time.
+SIZES, TIMES = ("cost_ram", "out_cost"), ("cost_cpu", "duration")
 
 
 class Node(NamedTuple):
     """A node: ``label`` names its operator, ``is_backward`` is None where the file says nothing."""
 
     label: str
-    size_bytes: int
-    time_ns: int
     is_backward: bool | None
     sources: list[Id]
 
@@ -57,31 +60,41 @@ def read(request: Request) -> Imported:
     values = decoded(request.data, FORMAT)
     graph = values.get("graph")
     names = graph if isinstance(graph, dict) else {}
-    scale = NS_IN[request.time_unit or "ns"]
-    nodes, parameters = _nodes(values, names, scale, where)
+    nodes = _nodes(values, where)
+    sizes, times, fixed = _amounts(values, names, request)
     n_links = _link(nodes, values, where)
     order = _order(nodes, names, where)
+    _refuse_cycles(nodes, order, where)
     builder = TraceBuilder(request.name, where, times_estimated=request.time_unit is None)
-    fixed = request.fixed_bytes + parameters
     if fixed:
         builder.constant(FIXED, fixed)
-    _emit(builder, nodes, order, where)
+    amounts = dict(zip(nodes, zip(sizes.whole, times.whole, strict=True), strict=True))
+    _emit(builder, nodes, order, amounts)
     taken = {"nodes as calls": len(nodes), "links": n_links, "bytes throughout": fixed}
-    inferred = {"releases after last use": len(nodes)}
-    if request.time_unit is None:
-        inferred["costs without a unit (1 counts as 1 ns: --time-unit)"] = len(nodes)
+    inferred = {"releases after last use": len(nodes)} | _told(sizes, times, request)
     return Imported(builder.build(), Summary(taken, inferred))
 
 
-def _nodes(
-    values: dict[str, Any], names: dict[str, Any], scale: int, where: str
-) -> tuple[dict[Id, Node], int]:
-    """Read the nodes, and add up their parameters."""
+def _told(sizes: Amounts, times: Amounts, request: Request) -> dict[str, int]:
+    """Say in which units the numbers are taken, where the file does not or they have fractions."""
+    told = {}
+    if request.time_unit is None:
+        unit = f"1 counts as {times.scale} ns: --time-unit"
+        told[f"costs without a unit ({unit})"] = len(times.whole)
+    if times.n_fractions:
+        how = "scaled" if request.time_unit is None else "rounded to whole ns"
+        told[f"costs with fractions ({how})"] = times.n_fractions
+    if sizes.n_fractions:
+        unit = f"scaled: 1 counts as {sizes.scale} bytes, in budgets too"
+        told[f"sizes with fractions ({unit})"] = sizes.n_fractions
+    return told
+
+
+def _nodes(values: dict[str, Any], where: str) -> dict[Id, Node]:
+    """Read the nodes, their numbers aside."""
     if values.get("directed") is not True:
         raise TraceError("directed is not true, and a graph of calls is directed", where)
-    size, time, own = (_attribute(names, *known) for known in (SIZE, TIME, PARAMETERS))
     nodes: dict[Id, Node] = {}
-    parameters = 0
     for position, node in enumerate(field_of(values, "nodes", list, ("graph", where))):
         what = f"node {position}"
         is_by_id = isinstance(node, dict) and "id" in node
@@ -92,13 +105,25 @@ def _nodes(
         is_backward = node.get("backward")
         nodes[key] = Node(
             label if isinstance(label, str) else "node",
-            amount(node.get(size), 1, (f"{what}: {size}", where)),
-            amount(node.get(time), scale, (f"{what}: {time}", where)),
             is_backward if isinstance(is_backward, bool) else None,
             [],
         )
-        parameters += amount(node.get(own, 0), 1, (f"{what}: {own}", where))
-    return nodes, parameters
+    return nodes
+
+
+def _amounts(
+    values: dict[str, Any], names: dict[str, Any], request: Request
+) -> tuple[Amounts, Amounts, int]:
+    """Read sizes, times, and what is in memory throughout."""
+    nodes, where = values["nodes"], request.where
+    size, time, own = (_attribute(names, *known) for known in (SIZE, TIME, PARAMETERS))
+    costs = numbers(nodes, time, TIMES, where)
+    unit = request.time_unit
+    times = scaled(costs) if unit is None else in_unit(costs, NS_IN[unit], time, where)
+    parameters = numbers([{own: node.get(own, 0)} for node in nodes], own, (), where)
+    both = scaled([*numbers(nodes, size, SIZES, where), *parameters])
+    sizes = both._replace(whole=both.whole[: len(nodes)])
+    return sizes, times, request.fixed_bytes * both.scale + sum(both.whole[len(nodes) :])
 
 
 def _attribute(names: dict[str, Any], tag: str, usual: str) -> str:
@@ -138,31 +163,58 @@ def _order(nodes: dict[Id, Node], names: dict[str, Any], where: str) -> list[Id]
     return order
 
 
-def _emit(builder: TraceBuilder, nodes: dict[Id, Node], order: Sequence[Id], where: str) -> None:
+def _refuse_cycles(nodes: dict[Id, Node], order: Sequence[Id], where: str) -> None:
+    """Refuse an order in which a node is not after all that it reads, and say if none would be."""
+    place = {key: number for number, key in enumerate(order)}
+    for key in order:
+        for source in nodes[key].sources:
+            if place[source] >= place[key]:
+                if cycle := _cycle(nodes):
+                    raise TraceError(f"cycle {cycle}: a graph of calls has none", where)
+                rule = "which is not before it in the order of the file"
+                raise TraceError(f"node {show(key)} reads {show(source)}, {rule}", where)
+
+
+def _cycle(nodes: dict[Id, Node]) -> str:
+    """Name nodes that read one another in a circle, from the first in the file; or nothing."""
+    import networkx as nx
+
+    graph = nx.DiGraph((source, key) for key, node in nodes.items() for source in node.sources)
+    try:
+        cycle = [source for source, _ in nx.find_cycle(graph)]
+    except nx.NetworkXNoCycle:
+        return ""
+    start = cycle.index(next(key for key in nodes if key in cycle))
+    names = [show(key) for key in (*cycle[start:], *cycle[:start])]
+    shown = names if len(names) <= LONGEST_CYCLE else [*names[: LONGEST_CYCLE - 1], "..."]
+    return " -> ".join([*shown, names[0]])
+
+
+def _emit(
+    builder: TraceBuilder,
+    nodes: dict[Id, Node],
+    order: Sequence[Id],
+    amounts: dict[Id, tuple[int, int]],
+) -> None:
     """Make a call of each node, and release what is not read again."""
     names = _names(nodes)
     last_use = {source: key for key in order for source in nodes[key].sources}
     calls: dict[str, int] = {}
-    done: set[Id] = set()
     has_begun = False
     for key in order:
         node = nodes[key]
-        for source in node.sources:
-            if source not in done:
-                rule = "which is not before it in the order of the file"
-                raise TraceError(f"node {show(key)} reads {show(source)}, {rule}", where)
+        size_bytes, time_ns = amounts[key]
         if node.is_backward and not has_begun:
             has_begun = True
             builder.backward()
         calls[node.label] = builder.call(
             node.label,
             [names[source] for source in node.sources],
-            [(names[key], node.size_bytes, -1)],
-            node.time_ns,
+            [(names[key], size_bytes, -1)],
+            time_ns,
             phase=_phase(node),
             forward=_forward(node, calls),
         )
-        done.add(key)
         for dead in _dead(key, node, last_use):
             builder.release(names[dead])
 

@@ -1,0 +1,72 @@
+"""``rematsim summary``: what a table of runs says, as a table to read or as rows for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .output import check_writable, print_json, print_table, write_csv
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..analysis.overviews import Overview
+
+KINDS = ("gap", "slowdown", "lowest")
+
+
+@options.command(
+    "summary",
+    "rematsim summary runs.sqlite",
+    "rematsim summary runs.sqlite --kind lowest --csv lowest.csv",
+)
+@click.argument("source", metavar="FILE")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default=KINDS[0],
+    show_default=True,
+    help="How far above the lower bound; slowdowns; the lowest budget survived.",
+)
+@options.filter_options
+@click.option("--csv", metavar="FILE", help="Write the rows as CSV.")
+@options.json_option
+def command(
+    source: str, kind: str, csv: str | None, as_json: bool, **filters: tuple[str, ...]
+) -> None:
+    """Summarize a table of runs, by trace and budget.
+
+    FILE is the .sqlite or .csv of a sweep. Over several seeds stands the median. A gap is how far a
+    slowdown is above the best lower bound that a run of the table knows at its budget; "optimal" is
+    proven.
+    """
+    from ..analysis.overviews import overview
+    from ..analysis.tables import read_table, select
+
+    check_writable(csv)
+    chosen = {name: list(values) for name, values in filters.items() if values}
+    found = overview(select(read_table(source), chosen, source), kind)
+    if csv is not None:
+        write_csv(csv, list(found.rows.columns), _records(found.rows))
+    if as_json:
+        print_json(_records(found.rows))
+    else:
+        _print(found)
+
+
+def _print(found: Overview) -> None:
+    """Show it to a person."""
+    names = [str(name) for name in found.cells.index.names]
+    cells = found.cells.reset_index()
+    print_table(list(map(str, cells.columns)), cells.to_numpy().tolist(), n_text=len(names))
+
+
+def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Give the rows as plain values; None where there is none, or no limit."""
+    rows = rows.replace(float("inf"), float("nan"))
+    sizes = [name for name in rows.columns if name.endswith("_bytes")]
+    rows = rows.astype(dict.fromkeys(sizes, "Int64")).astype(object)
+    plain = rows.where(rows.notna(), None)
+    return [dict(zip(plain.columns, row, strict=True)) for row in plain.to_numpy().tolist()]

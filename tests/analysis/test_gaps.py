@@ -1,0 +1,85 @@
+"""Bounds by budget and gaps above them, on tables that can be checked by eye."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from rematsim.analysis.gaps import gap_table, gaps, lower_bounds
+
+
+@pytest.fixture
+def both(rows):
+    """A heuristic and a planner; the planner knows the better bounds."""
+    online = rows("net", "h_DTR", {0.2: "oom", 0.4: 1.5, 0.6: 1.3, 1.0: 1.0}, mutation="copy")
+    online["bound_slowdown"] = [1.2, 1.1, 1.1, 1.0]
+    planned = rows(
+        *("net", "optimal", {0.2: "infeasible", 0.4: 1.25, 0.6: 1.2, 1.0: 1.0}),
+        kind="static",
+        mutation="copy",
+    )
+    planned["bound_slowdown"] = [None, 1.25, 1.0, 1.0]
+    planned["planner_status"] = ["infeasible", "optimal", "feasible", "optimal"]
+    return pd.concat([online, planned], ignore_index=True)
+
+
+def test_a_bound_is_the_best_of_all_runs_and_holds_for_smaller_budgets(both):
+    """At 0.2 the heuristic knows 1.2, but 1.25 of a larger budget bounds it too."""
+    bounds = lower_bounds(both)
+    assert bounds["fraction"].tolist() == [0.2, 0.4, 0.6, 1.0]
+    assert bounds["bound"].tolist() == [1.25, 1.25, 1.1, 1.0]
+
+
+def test_bounds_of_one_trace_say_nothing_of_another(both):
+    bounds = lower_bounds(pd.concat([both, both.assign(trace="other", bound_slowdown=1.0)]))
+    assert bounds.loc[bounds["trace"].eq("other"), "bound"].tolist() == [1.0] * 4
+
+
+def test_a_gap_is_above_the_best_bound(both):
+    found = gaps(both).set_index(["line", "fraction"])
+    assert found.loc[("h_DTR", 0.4), "gap"] == pytest.approx(1.5 / 1.25 - 1)
+    assert found.loc[("optimal", 0.6), "gap"] == pytest.approx(1.2 / 1.1 - 1)
+    assert np.isnan(found.loc[("h_DTR", 0.2), "gap"])
+    assert found["is_optimal"].tolist() == [False, False, False, True, False, True, False, True]
+
+
+def test_the_table_of_gaps_has_the_bound_over_the_lines(both):
+    wide = gap_table(both)
+    assert wide.columns.tolist() == ["0.2", "0.4", "0.6", "1"]
+    assert wide.to_numpy().tolist() == [
+        ["1.250", "1.250", "1.100", "1.000"],
+        ["oom", "20.00%", "18.18%", "optimal"],
+        ["infeasible", "optimal", "9.09%", "optimal"],
+    ]
+    assert wide.index.get_level_values("line").tolist() == ["lower bound", "h_DTR", "optimal"]
+
+
+def test_a_plan_may_be_proven_and_run_below_the_bound_of_its_graph(both):
+    """Views need not be computed again with their call: executed cost is at most the predicted."""
+    both.loc[5, "slowdown"] = 1.24
+    [place] = np.flatnonzero(both["slowdown"].eq(1.24))
+    found = gaps(both).iloc[place]
+    assert found["gap"] < 0 and found["is_optimal"]
+
+
+def test_without_bounds_there_are_no_gaps(rows):
+    table = rows("net", "h_DTR", {0.5: 1.2, 0.7: "oom"})
+    assert lower_bounds(table).empty
+    assert gap_table(table).to_numpy().tolist() == [["no bound", "oom"]]
+
+
+def test_a_trace_with_updates_in_place_has_no_bounds(both):
+    """The bounds are for copies, and a run in place may be faster."""
+    both.loc[0, "mutation"] = "inplace"
+    assert lower_bounds(both).empty
+
+
+def test_seeds_attain_a_bound_only_together(rows):
+    table = pd.concat(
+        [
+            rows("n", "h_rand", {0.5: s}, seed=k, bound_slowdown=1.1)
+            for k, s in enumerate([1.1, 1.2])
+        ]
+    )
+    assert not gaps(table)["is_optimal"].any()
+    assert gaps(table[:1])["is_optimal"].all()
