@@ -92,7 +92,8 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     points = with_bounds(curves(table), lower_bounds(table))
     points = points[np.isfinite(points["fraction"])].rename(columns={"median": "slowdown"})
     columns = ["trace", "line", "budget_bytes", "fraction", "status", "slowdown"]
-    return points.filter([*columns, "bound", "gap", "is_optimal"]).reset_index(drop=True)
+    shown = pd.DataFrame(points, columns=[*columns, "bound", "gap", "is_optimal"])
+    return shown.reset_index(drop=True)
 
 
 def gap_table(table: pd.DataFrame) -> pd.DataFrame:
