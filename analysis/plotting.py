@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from ..errors import InputError, OutputError, UnknownNameError
 from . import figures
+from .gaps import share_bounds
 from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
 from .tables import OPTIONS, differs, is_plan, read_run, read_table, select
@@ -98,7 +99,7 @@ def plot(
     elif kind in RUN_KINDS:
         raise InputError(f"{source}: a table of runs; a plot of one run needs a .run file")
     else:
-        table = select(read_table(source), filters, str(source))
+        table = select(share_bounds(read_table(source)), filters, str(source))
         drawn = _draw(table, (chosen or drawable_kinds(table))[:most])
     paths = []
     for name, page, figure in drawn:
