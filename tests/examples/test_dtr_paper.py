@@ -151,7 +151,7 @@ def test_budgets_of_figure_3_begin_around_the_least_that_a_call_needs(
     """A backward node reads two values and makes one; nothing is recomputed in six."""
     write_graph(tmp_path / "vgg16_b256_train.json")
     [trace] = dtr_paper.load_graphs(tmp_path)
-    assert dtr_paper.figure_3_budgets(trace, 3) == [*(30_000, 38_000, 45_000, 60_000)]
+    assert dtr_paper.figure_3_budgets(trace, 3) == [30_000, 38_000, 45_000, 60_000]
 
 
 def test_there_has_to_be_something_to_do(
