@@ -7,6 +7,7 @@ lowest budgets, of solving, of a single run and of the theory are drawn in `heat
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -18,6 +19,7 @@ from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_fi
 from .output import save_figure as save_figure
 from .plan_pictures import plan_figure as plan_figure
 from .solving import solving_figure as solving_figure
+from .style import TOO_SLOW
 from .summaries import curves, line_order, trace_order
 from .tables import OPTIONS, check_table, require_alike, require_columns
 from .theory import operations_figure as operations_figure
@@ -48,13 +50,15 @@ ABLATION_SYNONYMS = {
 }
 
 
-def overhead_figure(table: pd.DataFrame) -> Figure:
+def overhead_figure(table: pd.DataFrame, highest: float | None = None) -> Figure:
     """Draw slowdown against budget: a panel per trace, a line per method (the paper's Figure 2).
 
     Parameters
     ----------
     table : DataFrame
         Runs, as `rematsim.sweep` or `tables.read_table` returns them.
+    highest : float, optional
+        Slowdowns above it stand on the rail, so that a few do not make the others small.
 
     Returns
     -------
@@ -68,6 +72,8 @@ def overhead_figure(table: pd.DataFrame) -> Figure:
     points = with_bounds(curves(table), bounds)
     if not points["planned"].any():
         points = points.drop(columns="is_optimal")
+    if highest is not None:
+        points = _cut(points, highest)
     return _by_trace(points, SLOWDOWN, bounds=bounds)
 
 
@@ -184,6 +190,19 @@ def _by_trace(
         below = None if bounds is None else _of_trace(bounds, trace)
         panels.append(PanelOfLines(trace, trace_note(shown), shown, below))
     return lines_figure(panels, quantity, line_order(points["line"]), x_label=x_label)
+
+
+def _cut(points: pd.DataFrame, highest: float) -> pd.DataFrame:
+    """Make failures of what is slower than so much."""
+    is_slow = points["median"].gt(highest)
+    points = points.assign(
+        status=points["status"].mask(is_slow, TOO_SLOW),
+        failure=points["failure"].mask(is_slow, TOO_SLOW),
+        median=points["median"].mask(is_slow),
+        high=points["high"].clip(upper=highest),
+    )
+    points.loc[points["low"].gt(highest), ["low", "high"]] = np.nan
+    return points
 
 
 def _of_trace(points: pd.DataFrame, trace: str) -> pd.DataFrame:

@@ -55,6 +55,27 @@ def lower_bounds(table: pd.DataFrame) -> pd.DataFrame:
     return best[columns]
 
 
+def share_bounds(table: pd.DataFrame) -> pd.DataFrame:
+    """Give each run the best bound of its trace and budget, which rows chosen later then keep.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Runs.
+
+    Returns
+    -------
+    DataFrame
+        The same with another `bound_slowdown`, where there is one.
+    """
+    if "bound_slowdown" not in table:
+        return table
+    places = ["trace", "budget_bytes"]
+    shared = check_table(table)[places].merge(lower_bounds(table), on=places, how="left")
+    bounds = pd.Series(shared["bound"].to_numpy(), index=table.index)
+    return table.assign(bound_slowdown=bounds.fillna(table["bound_slowdown"]))
+
+
 def with_bounds(points: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
     """Hold the points of lines against the bounds of their budgets.
 
@@ -92,8 +113,8 @@ def gaps(table: pd.DataFrame) -> pd.DataFrame:
     points = with_bounds(curves(table), lower_bounds(table))
     points = points[np.isfinite(points["fraction"])].rename(columns={"median": "slowdown"})
     columns = ["trace", "line", "budget_bytes", "fraction", "status", "slowdown"]
-    found: pd.DataFrame = points[[*columns, "bound", "gap", "is_optimal"]].reset_index(drop=True)
-    return found
+    shown = pd.DataFrame(points, columns=[*columns, "bound", "gap", "is_optimal"])
+    return shown.reset_index(drop=True)
 
 
 def gap_table(table: pd.DataFrame) -> pd.DataFrame:

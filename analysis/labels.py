@@ -132,7 +132,7 @@ def _broken(text: str, width: float, size: float) -> list[str]:
         ends = accumulate(_letter_width(letter) * size for letter in text)
         fits = max(sum(1 for _ in takewhile(lambda end: end <= width, ends)), 1)
         if fits < len(text):
-            separators = [match.end() for match in re.finditer(r"[-_/.,: ]", text[:fits])]
+            separators = [match.end() for match in re.finditer(r"[-_/.,:(= ]", text[:fits])]
             fits = separators[-1] if separators and separators[-1] > fits // 3 else fits
         lines.append(text[:fits].strip())
         text = text[fits:]

@@ -31,12 +31,12 @@ from .marks import (
     ring_options,
 )
 from .scales import LEAST_RATIO, LOG_FROM, BudgetScale, log_axis, plain_axis
-from .style import STATUS_MARKS, LineStyle, line_styles
+from .style import RAIL_MARKS, LineStyle, line_styles
 
 X_LABEL = "budget / unlimited peak"
 
 # Panels share their range if their spans differ by no more than this factor.
-MOST_SHARED = 6.0
+MOST_SHARED, MOST_SHARED_BUDGETS = 6.0, 3.0
 
 # A slowdown below every axis, and above 0 for those that are logarithmic.
 BELOW_ALL = 0.5
@@ -125,8 +125,8 @@ def lines_figure(
         rail_rows=len(rows),
         headings=headings,
     ).draw()
-    scale = BudgetScale.of(points)
-    for place, panel in zip(places, panels, strict=True):
+    scales = _budget_scales(panels)
+    for place, panel, scale in zip(places, panels, scales, strict=True):
         _draw_panel(place, panel.points, scale, (styles, rows))
         if panel.bounds is not None and not panel.bounds.empty:
             _draw_bounds(place.axes, panel.bounds, scale)
@@ -144,6 +144,16 @@ def trace_note(points: pd.DataFrame) -> str:
     if peaks.empty or peaks.max() > peaks.min() * 1.0001:
         return ""
     return f"1.0 = {bytes_text(float(peaks.iloc[0]))}"
+
+
+def _budget_scales(panels: Sequence[PanelOfLines]) -> list[BudgetScale]:
+    """Give all panels the same budgets, or each its own where their ranges differ much."""
+    common = BudgetScale.of(pd.concat([panel.points for panel in panels], ignore_index=True))
+    own = [common if panel.points.empty else BudgetScale.of(panel.points) for panel in panels]
+    spans = [scale.high - scale.low for scale in own if scale.high > scale.low]
+    if not spans or max(spans) <= MOST_SHARED_BUDGETS * min(spans):
+        return [common] * len(panels)
+    return own
 
 
 def _failures(points: pd.DataFrame) -> pd.Series[bool]:
@@ -239,7 +249,7 @@ def _failure_entries(points: pd.DataFrame) -> list[Artist]:
     failures = points[_failures(points)]
     entries: list[Artist] = [
         Line2D([], [], label=meaning, **failure_options(status, "black"))
-        for status, (_, meaning) in STATUS_MARKS.items()
+        for status, (_, meaning) in RAIL_MARKS.items()
         if failures["failure"].eq(status).any()
     ]
     partial = failures[failures["status"].eq("ok")]

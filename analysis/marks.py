@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from .labels import literal, shorten, told_apart
-from .style import DASHES, STATUS_MARKS, LineStyle
+from .style import BROKEN, RAIL_MARKS, LineStyle
 
 LABEL_LETTERS = 56
 BOUND_COLORS = ("#EFEFEF", "#8C8C8C")  # of the area under it, and of its edge
@@ -23,7 +23,7 @@ def failure_options(status: str, color: str, *, is_partial: bool = False) -> dic
     """Keyword arguments for a Line2D of the marks of one status."""
     return {
         "color": color,
-        "marker": STATUS_MARKS[status][0],
+        "marker": RAIL_MARKS[status][0],
         "markerfacecolor": "none",
         "markersize": 2.0 if is_partial else 3.6,
         "markeredgewidth": 0.9,
@@ -58,7 +58,7 @@ def line_entries(
 
 def kind_entries() -> list[Artist]:
     """Legend entries that say what solid and broken lines are."""
-    looks = {"solid: decided while running": "solid", "broken: planned": (0.0, DASHES[1])}
+    looks = {"solid: decided while running": "solid", "broken: planned": (0.0, BROKEN)}
     return [Line2D([], [], color="black", lw=1.1, ls=ls, label=text) for text, ls in looks.items()]
 
 

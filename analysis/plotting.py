@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from ..errors import InputError, OutputError, UnknownNameError
 from . import figures
+from .gaps import share_bounds
 from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
 from .tables import OPTIONS, differs, is_plan, read_run, read_table, select
@@ -45,6 +46,7 @@ def plot(
     kind: str | None = None,
     out: str | Path | None = None,
     run: RunResult | None = None,
+    highest: float | None = None,
     **filters: Any,
 ) -> list[Path]:
     """Draw the figures that a file of runs has in it, and save them.
@@ -61,6 +63,8 @@ def plot(
         for files named like it (``runs-overhead.png``).
     run : RunResult, optional
         What executing the plan gave, with its event log; needed where `source` is a plan.
+    highest : float, optional
+        The highest slowdown of the kind overhead, as of `overhead_figure`.
     **filters
         Column = value, or a list of values: only these runs of a table.
 
@@ -98,8 +102,8 @@ def plot(
     elif kind in RUN_KINDS:
         raise InputError(f"{source}: a table of runs; a plot of one run needs a .run file")
     else:
-        table = select(read_table(source), filters, str(source))
-        drawn = _draw(table, (chosen or drawable_kinds(table))[:most])
+        table = select(share_bounds(read_table(source)), filters, str(source))
+        drawn = _draw(table, (chosen or drawable_kinds(table))[:most], highest)
     paths = []
     for name, page, figure in drawn:
         stem = out.stem if is_file else f"{_stem(source)}-{name}"
@@ -148,7 +152,9 @@ def _draw_run(
         yield kind, "", RUN_KINDS[kind](run)
 
 
-def _draw(table: pd.DataFrame, kinds: list[str]) -> Iterator[tuple[str, str, Figure]]:
+def _draw(
+    table: pd.DataFrame, kinds: list[str], highest: float | None
+) -> Iterator[tuple[str, str, Figure]]:
     """Draw figures of these kinds: kind, number of the page (empty if there is one), figure."""
     named = table[~_is_ablation(table)]
     for kind in kinds:
@@ -158,8 +164,11 @@ def _draw(table: pd.DataFrame, kinds: list[str]) -> Iterator[tuple[str, str, Fig
         size = TRACES_PER_FIGURE.get(kind, len(traces))
         for start in range(0, len(traces), size):
             page = f"-{start // size + 1}" if len(traces) > size else ""
-            figure = TABLE_KINDS[kind](shown[shown["trace"].isin(traces[start : start + size])])
-            yield kind, page, figure
+            rows = shown[shown["trace"].isin(traces[start : start + size])]
+            if kind == "overhead":
+                yield kind, page, figures.overhead_figure(rows, highest)
+            else:
+                yield kind, page, TABLE_KINDS[kind](rows)
 
 
 def _is_ablation(table: pd.DataFrame) -> pd.Series[bool]:

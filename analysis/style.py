@@ -34,8 +34,9 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (2.2, 1.2, 1.2, 1.2),
 )
 
-# A line with longer dashes looks solid between two markers that are close.
-LONGEST_DASH = 6.0
+# A line with longer dashes looks solid between two markers that are close, and in the legend.
+LONGEST_DASH = 4.0
+BROKEN = (3.0, 1.2)
 
 # Places in the series of styles before a marker comes again.
 PLACES = 2 * len(MARKERS)
@@ -83,6 +84,10 @@ STATUS_MARKS = {
     "no_plan": ("_", "no plan found"),
     "refused": ("^", "plan refused"),
 }
+
+# The mark of what ended ok, but too slow to be in the picture.
+TOO_SLOW = "too slow"
+RAIL_MARKS = STATUS_MARKS | {TOO_SLOW: ("1", "slower than the axis goes")}
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,7 @@ def line_styles(names: Iterable[str], planned: Collection[str] = ()) -> dict[str
 
 def _broken(dash: tuple[float, ...]) -> tuple[float, ...]:
     """Return a dash that nobody takes for a solid line."""
-    return dash if dash and max(dash) <= LONGEST_DASH else DASHES[1]
+    return dash if dash and max(dash) <= LONGEST_DASH else BROKEN
 
 
 def _free_place(name: str, taken: set[int]) -> int:

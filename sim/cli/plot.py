@@ -34,10 +34,20 @@ if TYPE_CHECKING:
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
 )
+@click.option(
+    "--highest",
+    type=click.FloatRange(min=1, min_open=True),
+    help="Highest slowdown of the kind overhead; what is slower is marked over the plot.",
+)
 @options.filter_options
 @options.json_option
 def command(
-    source: str, kind: str | None, out: str | None, as_json: bool, **filters: tuple[str, ...]
+    source: str,
+    kind: str | None,
+    out: str | None,
+    highest: float | None,
+    as_json: bool,
+    **filters: tuple[str, ...],
 ) -> None:
     """Draw figures from a table, a run or a plan.
 
@@ -52,7 +62,7 @@ def command(
             raise click.UsageError(f"--kind {kind}: {source} is a plan, not a table of runs")
         run = _executed(source, filters.pop("trace"))
     chosen: dict[str, Any] = {name: list(values) for name, values in filters.items() if values}
-    paths = [str(path) for path in plot(source, kind=kind, out=out, run=run, **chosen)]
+    paths = [str(path) for path in plot(source, kind, out, run, highest, **chosen)]
     if as_json:
         print_json(paths)
         return

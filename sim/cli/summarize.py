@@ -42,12 +42,13 @@ def command(
     slowdown is above the best lower bound that a run of the table knows at its budget; "optimal" is
     proven.
     """
+    from ..analysis.gaps import share_bounds
     from ..analysis.overviews import overview
     from ..analysis.tables import read_table, select
 
     check_writable(csv)
     chosen = {name: list(values) for name, values in filters.items() if values}
-    found = overview(select(read_table(source), chosen, source), kind)
+    found = overview(select(share_bounds(read_table(source)), chosen, source), kind)
     if csv is not None:
         write_csv(csv, list(found.rows.columns), _records(found.rows))
     if as_json:

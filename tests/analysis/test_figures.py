@@ -298,3 +298,33 @@ def test_many_planners_and_heuristics_have_room(rows, labels_are_apart, count):
     static = many(rows, traces, names, kind="static", planner_status="optimal")
     table = pd.concat([online, static], ignore_index=True).assign(bound_slowdown=1.01)
     labels_are_apart(overhead_figure(table))
+
+
+def test_what_is_slower_than_the_axis_goes_stands_on_the_rail(rows, panels_of, rails_of):
+    """A few slow runs do not make the others small; the line breaks there."""
+    table = pd.concat(
+        [
+            rows("net", "h_DTR", {0.4: 1.3, 0.8: 1.1}),
+            *(rows("net", "h_rand", {0.4: s, 0.8: 1.2}, seed=k) for k, s in enumerate([1.7, 4.0])),
+            *(rows("net", "h_LRU", {0.4: s, 0.8: 1.2}, seed=k) for k, s in enumerate([1.2, 1.7])),
+        ]
+    )
+    figure = overhead_figure(table, highest=1.5)
+    [axes], [rail] = panels_of(figure), rails_of(figure)
+    assert axes.get_ylim()[1] < 1.55
+    assert np.isnan(line(axes, "h_rand")[1]).tolist() == [True, False]
+    [mark] = [one for one in rail.get_lines() if one.get_marker() == "1"]
+    assert mark.get_xdata() == [0.4]
+    segments = [part.tolist() for bars in axes.collections for part in bars.get_segments()]
+    assert segments == [[[0.4, 1.2], [0.4, 1.5]]]
+    assert "slower than the axis goes" in legend_texts(figure)
+    assert "slower than the axis goes" not in legend_texts(overhead_figure(table))
+
+
+def test_traces_whose_budgets_differ_much_have_axes_of_their_own(rows, panels_of):
+    """A range of 0.1 is not squeezed into one of 0.9; ranges of 0.5 and 0.9 are shared."""
+    wide = rows("wide", "h_DTR", {0.1: 1.3, 1.0: 1.0})
+    for low, is_shared in ((0.9, False), (0.5, True)):
+        narrow = rows("narrow", "h_DTR", {low: 1.2, 1.0: 1.0})
+        panels = panels_of(overhead_figure(pd.concat([wide, narrow])))
+        assert (panels[0].get_xlim() == panels[1].get_xlim()) is is_shared

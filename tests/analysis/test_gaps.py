@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from rematsim.analysis.gaps import gap_table, gaps, lower_bounds
+from rematsim.analysis.gaps import gap_table, gaps, lower_bounds, share_bounds
 
 
 @pytest.fixture
@@ -83,3 +83,14 @@ def test_seeds_attain_a_bound_only_together(rows):
     )
     assert not gaps(table)["is_optimal"].any()
     assert gaps(table[:1])["is_optimal"].all()
+
+
+def test_a_bound_that_another_run_knows_is_kept_when_rows_are_chosen(both):
+    """Also of a trace whose name says that its times are estimated."""
+    table = both.assign(times="estimated")
+    chosen = share_bounds(table)[table["method"].eq("h_DTR")]
+    assert gaps(chosen)["gap"].tolist()[1] == pytest.approx(1.5 / 1.25 - 1)
+    assert chosen["bound_slowdown"].tolist() == [1.25, 1.25, 1.1, 1.0]
+    assert share_bounds(table.drop(columns="bound_slowdown")).equals(
+        table.drop(columns="bound_slowdown")
+    )

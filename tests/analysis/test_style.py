@@ -48,6 +48,6 @@ def test_lines_of_planners_are_broken_where_there_are_others():
     planned = [name for name in names if name.startswith("planner") or name == "optimal"]
     styles = line_styles(names, planned)
     assert all(bool(style.dash) == (name in planned) for name, style in styles.items())
-    assert max(max(styles[name].dash) for name in planned) <= 6
+    assert max(max(styles[name].dash) for name in planned) <= 4
     assert line_styles(planned, planned) == line_styles(planned)
     assert len({(s.marker, s.filled) for s in list(styles.values())[:13]}) == 13

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import networkx as nx
 import pandas as pd
 import pytest
 import rematsim
@@ -110,3 +112,51 @@ def test_error_is_one_line(dtr_paper: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"none\.zip: no such file"):
         dtr_paper.main(["--logs", str(tmp_path / "none.zip"), "--out", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()
+
+
+def write_graph(path: Path) -> None:
+    """Write a chain of four layers and their backward nodes, as Checkmate's graphs are written."""
+    graph = nx.DiGraph()
+    for node in range(9):
+        graph.add_node(node, name=f"n{node}", cost_ram=10_000, cost_cpu=5, backward=node > 3)
+    nx.add_path(graph, range(9))
+    graph.add_edges_from((node, 8 - node) for node in range(4))
+    path.write_text(json.dumps(nx.node_link_data(graph, edges="links")))
+
+
+def test_figure_3_is_drawn_of_the_graphs_that_are_there(
+    dtr_paper: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Heuristics and planners are in one table; a graph that is missing is named."""
+    write_graph(tmp_path / "vgg16_b256_train.json")
+    out = tmp_path / "out"
+    arguments = ["--graphs", str(tmp_path), "--out", str(out), "--points", "3", "--jobs", "1"]
+    dtr_paper.main(arguments)
+    told = capsys.readouterr()
+    names = ["planners.sqlite", "gaps.csv", "planners.png", "solving.png"]
+    assert [Path(line) for line in told.out.split()] == [out / name for name in names]
+    assert "mobilenet_b512_train.json: no such file; Figure 3 is drawn without it" in told.err
+    gaps = pd.read_csv(out / "gaps.csv")
+    assert set(gaps["line"]) == {*dtr_paper.HEURISTICS, *dtr_paper.PLANNERS}
+    assert set(gaps["trace"]) == {"VGG16"}
+    proven = gaps[gaps["line"].eq("optimal") & gaps["status"].eq("ok")]
+    assert proven["is_optimal"].all() and not gaps["gap"].lt(0).any()
+    dtr_paper.main(arguments)
+    assert capsys.readouterr().out == told.out
+
+
+def test_budgets_of_figure_3_begin_around_the_least_that_a_call_needs(
+    dtr_paper: ModuleType, tmp_path: Path
+) -> None:
+    """A backward node reads two values and makes one; nothing is recomputed in six."""
+    write_graph(tmp_path / "vgg16_b256_train.json")
+    [trace] = dtr_paper.load_graphs(tmp_path)
+    assert dtr_paper.figure_3_budgets(trace, 3) == [30_000, 38_000, 45_000, 60_000]
+
+
+def test_there_has_to_be_something_to_do(
+    dtr_paper: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        dtr_paper.main([])
+    assert "give --logs, --graphs or both" in capsys.readouterr().err
