@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
-from .checkmate import solve_whole
+from .checkmate import solve_held
 from .growing import Growing, grow
-from .integer_solving import raise_by_relaxation
 from .registry import OPTIMAL, PlannerResult, planner
 
-_FEW_RUNS = 3  # with so few computations of a node, the constraint program is the faster
-_LARGEST_WHOLE = 250  # nodes, above which the integer program has not been seen to end
-_WHOLE_SHARE = 0.6  # of the time that is left then, for the integer program
+_LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
+_FIRST_SHARE, _SHARE = 0.3, 0.6  # of the time that is left, for all stages
+_FEW_RUNS = 3  # with so few computations of a node, moccasin is good at finding schedules
 
 
-@planner("optimal", reference="moccasin, then checkmate", uses_starts=True)
+@planner("optimal", reference="checkmate's stages, moccasin's intervals", uses_starts=True)
 def optimal(
     graph: StaticGraph,
     budget: int | None,
@@ -26,23 +25,22 @@ def optimal(
     time_limit: float | None = None,
     **_: Any,
 ) -> PlannerResult:
-    """Find the best schedule with moccasin; prove it with that or with checkmate.
+    """Find the best schedule by stages, and prove it, by turns with two programs.
 
-    Moccasin comes first, up to three computations of a node. What it has found then is what
-    checkmate has to beat, which leaves it little to look at; then moccasin goes on.
+    Stages as in checkmate, solved a little above what their relaxation costs, come first. If that
+    takes long, moccasin looks for a good schedule, which leaves the stages less to look at.
     """
     search = Growing(graph, budget, starts, time_limit)
     by = "no solver"
-    if not search.is_over:
-        by = "moccasin"
-        grow(search, 2, _FEW_RUNS)
-    if not search.is_over and graph.n_nodes <= _LARGEST_WHOLE:
-        raise_by_relaxation(search)
+    for share, last in ((_FIRST_SHARE, _FEW_RUNS), (_SHARE, graph.n_nodes)):
+        if graph.n_nodes <= _LARGEST and not search.is_over:
+            solve_held(search, "cp-sat", share)
+            by = "stages"
+            search.go_on()
         if not search.is_over:
-            solve_whole(search, "tight", share=_WHOLE_SHARE)
-        by = "checkmate" if search.is_proven else by
-        search.go_on()
-    grow(search, _FEW_RUNS + 1, graph.n_nodes)
+            by = "moccasin"
+            grow(search, 2, last)
+            search.go_on()
     found = search.answer()
     what = "proven by" if found.status == OPTIMAL else "by"
     message = found.message or f"{what} {by}"
