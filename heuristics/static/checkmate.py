@@ -26,7 +26,7 @@ _PARTS = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]  # of the budget, for the relaxation
 _THRESHOLDS = [0.001, 0.01, *(n / 20 for n in range(1, 20)), 0.99]
 
 
-@planner("checkmate", reference="Jain et al., MLSys 2020", uses_starts=True)
+@planner("checkmate", reference="Jain et al., MLSys 2020", uses_starts=True, uses_solver=True)
 def checkmate(
     graph: StaticGraph,
     budget: int | None,
@@ -45,7 +45,9 @@ def checkmate(
     return search.result()
 
 
-@planner("checkmate-lp-rounding", reference="Jain et al., MLSys 2020, section 5.2")
+@planner(
+    "checkmate-lp-rounding", reference="Jain et al., MLSys 2020, section 5.2", uses_solver=True
+)
 def checkmate_lp_rounding(
     graph: StaticGraph,
     budget: int | None,

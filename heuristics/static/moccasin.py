@@ -12,7 +12,7 @@ from .registry import PlannerResult, planner
 _RELAXED_AFTER = 3  # computations: by then most small graphs are proven
 
 
-@planner("moccasin", reference="Bartan et al., ICML 2023", uses_starts=True)
+@planner("moccasin", reference="Bartan et al., ICML 2023", uses_starts=True, uses_solver=True)
 def moccasin(
     graph: StaticGraph,
     budget: int | None,
