@@ -23,7 +23,7 @@ from .stage_problem import StageProblem
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FIRST_SLACK, _NEXT_SLACK = 0.04, 4.0  # above the relaxation, of what it costs; times that then
+_FIRST_RUNS = 500  # beyond first ones, that are left at first; then twice as many, and so on
 _ROUNDS = 4  # in which the relaxation of what is left is solved again
 _WORTH = 0.05  # of the runs: what a round has to take away for another
 _TOLERANCE, _TOLERANCE_OF_ONE = 1e-5, 1e-7  # of HiGHS: of a sum, and of each column's price
@@ -47,6 +47,18 @@ class _Relaxed:
     def _error(self) -> float:
         """What the solver's tolerances may amount to."""
         return _TOLERANCE * (1 + self.cost) + _TOLERANCE_OF_ONE * self.program.n_columns
+
+    def most_with(self, n_runs: int, least: int) -> int | None:
+        """Give a cost, above the least, up to which schedules have so many runs to choose from.
+
+        None if it is no less than what the program allows.
+        """
+        columns = [column for column in self.program.run.values() if column != TRUE]
+        if n_runs >= len(columns):
+            return None
+        price = float(np.partition(self.added[columns], n_runs)[n_runs])
+        most, allowed = max(least, math.floor(self.cost + price)), self.program.problem.most_extra
+        return None if allowed is not None and most >= allowed else most
 
     def too_dear(self, most: int) -> set[tuple[int, int]]:
         """Give the runs, by stage and node, that no schedule of at most that cost has."""
@@ -82,22 +94,19 @@ def held(
     relaxed = _relax(HeldProgram(problem), clock)
     if not isinstance(relaxed, _Relaxed):
         return {"status": relaxed, "bound": 0, "runs": None}
-    bound = max(least, relaxed.bound)
-    slack = max(1.0, _FIRST_SLACK * relaxed.cost)
-    while True:
-        most, is_last = bound + math.floor(slack), False
-        if problem.most_extra is not None and most >= problem.most_extra:
+    bound, n_runs = max(least, relaxed.bound), _FIRST_RUNS
+    while problem.most_extra is None or bound <= problem.most_extra:
+        most, is_last = relaxed.most_with(n_runs, bound), False
+        if most is None:
             most, is_last = problem.most_extra, True
-        if bound > most:
-            return {"status": INFEASIBLE, "bound": bound, "runs": None}
-        left = _narrow(relaxed, most, clock)
+        left = problem if most is None else _narrow(relaxed, most, clock)
         found = SOLVERS[solver](HeldProgram(left), clock, tell)
         if found["status"] != INFEASIBLE:
             return found | {"bound": max(found["bound"], bound)}
-        bound, slack = most + 1, slack * _NEXT_SLACK
-        is_whole = sum(map(len, left.stages)) == sum(map(len, problem.stages))
-        if is_last or (is_whole and most >= _most_of_all(problem)):
-            return {"status": INFEASIBLE, "bound": bound, "runs": None}
+        if most is None or is_last:
+            break
+        bound, n_runs = most + 1, n_runs * 2
+    return {"status": INFEASIBLE, "bound": bound, "runs": None}
 
 
 class _Clock:
@@ -110,12 +119,6 @@ class _Clock:
     def left(self) -> float | None:
         """Seconds, never below a hundredth: solvers take 0 for none."""
         return None if self.end is None else max(0.01, self.end - time.monotonic())
-
-
-def _most_of_all(problem: StageProblem) -> int:
-    return sum(
-        c * (len(stages) - 1) for c, stages in zip(problem.cost, problem.stages, strict=True)
-    )
 
 
 def _relax(program: HeldProgram, clock: _Clock) -> _Relaxed | str:
