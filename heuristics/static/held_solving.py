@@ -54,7 +54,7 @@ class _Relaxed:
         None if it is no less than what the program allows.
         """
         columns = [column for column in self.program.run.values() if column != TRUE]
-        if n_runs >= len(columns):
+        if n_runs * 3 // 2 >= len(columns):
             return None
         price = float(np.partition(self.added[columns], n_runs)[n_runs])
         most, allowed = max(least, math.floor(self.cost + price)), self.program.problem.most_extra

@@ -1,4 +1,4 @@
-"""optimal: the best schedule by stages, with whichever solver proves it first."""
+"""optimal: the best schedule by stages, with whichever solver finds and proves it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
+from .annealing import annealing
 from .checkmate import solve_held
 from .growing import Growing, grow
 from .registry import OPTIMAL, PlannerResult, planner
 
 _LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
-_FEW = 1000  # runs beyond the first ones; so few are looked through in no time
-_FIRST_SHARE, _SHARE = 0.3, 0.6  # of the time that is left, for all stages
-_FEW_RUNS = 3  # with so few computations of a node, moccasin is good at finding schedules
+_FEW = 1000  # runs beyond first ones: so few are looked through in no time
+_ANNEALING_SHARE, _ANNEALING_SECONDS = 0.2, 10.0  # of the time, and at most; for large ones half
+_SHARE = 0.6  # of the time that is left, for all stages
+_FEW_RUNS = 3  # computations of a node, for which moccasin is good at finding schedules
 
 
-@planner(
-    "optimal",
-    reference="checkmate's stages, moccasin's intervals",
-    uses_starts=True,
-    uses_solver=True,
-)
+@planner("optimal", reference="checkmate, moccasin, annealing", uses_starts=True, uses_solver=True)
 def optimal(
     graph: StaticGraph,
     budget: int | None,
@@ -31,27 +28,43 @@ def optimal(
     time_limit: float | None = None,
     **_: Any,
 ) -> PlannerResult:
-    """Find the best schedule by stages, and prove it, by turns with two programs.
+    """Find the best schedule by stages, and prove it.
 
-    Stages as in checkmate, solved a little above what their relaxation costs, come first. If that
-    takes long, moccasin looks for a good schedule, which leaves the stages less to look at.
+    Annealing finds what is to be beaten; then stages as in checkmate are solved with CP-SAT, from
+    what their relaxation costs upwards; if that takes long, so do moccasin's intervals.
     """
     search = Growing(graph, budget, starts, time_limit)
     by = "no solver"
-    first_share = 1.0 if not search.is_over and _n_again(search) <= _FEW else _FIRST_SHARE
-    for share, last in ((first_share, _FEW_RUNS), (_SHARE, graph.n_nodes)):
-        if graph.n_nodes <= _LARGEST and not search.is_over:
-            solve_held(search, "cp-sat", share)
-            by = "stages"
-            search.go_on()
-        if not search.is_over:
-            by = "moccasin"
-            grow(search, 2, last)
-            search.go_on()
+    is_large = graph.n_nodes > _LARGEST
+    if not search.is_over and (is_large or _n_again(search) > _FEW):
+        by = "annealing"
+        _anneal(search, starts, is_large)
+    if not search.is_over and search.best is None:
+        by = "moccasin"
+        grow(search, 2, 2)
+        search.go_on()
+    if not search.is_over and not is_large:
+        by = "checkmate"
+        solve_held(search, "cp-sat", 1.0 if _n_again(search) <= _FEW else _SHARE)
+        search.go_on()
+    if not search.is_over:
+        by = "moccasin"
+        grow(search, 2, graph.n_nodes)
     found = search.answer()
     what = "proven by" if found.status == OPTIMAL else "by"
     message = found.message or f"{what} {by}"
     return replace(found, message=message, details={**found.details, "method": by})
+
+
+def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None:
+    """Offer what annealing finds in a part of the time."""
+    left = search.seconds_left
+    seconds = None if left is None else left / 2 if is_large else left * _ANNEALING_SHARE
+    if not is_large:
+        seconds = _ANNEALING_SECONDS if seconds is None else min(seconds, _ANNEALING_SECONDS)
+    found = annealing(search.graph, search.budget, starts=starts, time_limit=seconds)
+    if found.schedule is not None:
+        search.offer_schedule(found.schedule)
 
 
 def _n_again(search: Growing) -> int:
