@@ -23,7 +23,7 @@ from .stage_problem import StageProblem
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FIRST_RUNS = 500  # beyond first ones, that are left at first; then twice as many, and so on
+_FIRST_RUNS = 500  # beyond first ones, that are left at first; then four times as many, and so on
 _ROUNDS = 4  # in which the relaxation of what is left is solved again
 _WORTH = 0.05  # of the runs: what a round has to take away for another
 _TOLERANCE, _TOLERANCE_OF_ONE = 1e-5, 1e-7  # of HiGHS: of a sum, and of each column's price
@@ -105,7 +105,7 @@ def held(
             return found | {"bound": max(found["bound"], bound)}
         if most is None or is_last:
             break
-        bound, n_runs = most + 1, n_runs * 2
+        bound, n_runs = most + 1, n_runs * 4
     return {"status": INFEASIBLE, "bound": bound, "runs": None}
 
 

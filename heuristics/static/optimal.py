@@ -14,9 +14,10 @@ from .registry import OPTIMAL, PlannerResult, planner
 
 _LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
 _FEW = 1000  # runs beyond first ones: so few are looked through in no time
-_ANNEALING_SHARE, _ANNEALING_SECONDS = 0.2, 10.0  # of the time, and at most; for large ones half
-_SHARE = 0.6  # of the time that is left, for all stages
-_FEW_RUNS = 3  # computations of a node, for which moccasin is good at finding schedules
+_ANNEALING_SHARE, _ANNEALING_SECONDS = 0.1, 5.0  # of the time, and at most; for large ones half
+_SHARE = 0.85  # of the time that is left, for all stages
+_CLOSE = 0.17  # of what recomputation costs: so far from the relaxation stages are soon proven
+_FEW_RUNS = 3  # computations of a node, under which moccasin has proofs of its own
 
 
 @planner("optimal", reference="checkmate, moccasin, annealing", uses_starts=True, uses_solver=True)
@@ -44,9 +45,7 @@ def optimal(
         grow(search, 2, 2)
         search.go_on()
     if not search.is_over and not is_large:
-        by = "checkmate"
-        solve_held(search, "cp-sat", 1.0 if _n_again(search) <= _FEW else _SHARE)
-        search.go_on()
+        by = _prove(search)
     if not search.is_over:
         by = "moccasin"
         grow(search, 2, graph.n_nodes)
@@ -54,6 +53,26 @@ def optimal(
     what = "proven by" if found.status == OPTIMAL else "by"
     message = found.message or f"{what} {by}"
     return replace(found, message=message, details={**found.details, "method": by})
+
+
+def _prove(search: Growing) -> str:
+    """Solve the stages; after a few computations of a node where the relaxation is far away."""
+    is_small = _n_again(search) <= _FEW
+    if not is_small:
+        search.relax()
+        if not search.is_over and _distance(search) > _CLOSE:
+            grow(search, 2, _FEW_RUNS)
+            search.go_on()
+    solve_held(search, "cp-sat", 1.0 if is_small else _SHARE)
+    search.go_on()
+    return "checkmate"
+
+
+def _distance(search: Growing) -> float:
+    """Give the part of what recomputation costs that the bound does not explain."""
+    if search.cost is None:
+        return 1.0
+    return (search.cost - search.bound) / (search.cost - search.graph.base_cost)
 
 
 def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None:
