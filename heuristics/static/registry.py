@@ -32,6 +32,7 @@ from typing import Any
 from ...errors import InputError, UnknownNameError
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import shown_number, split_list
+from ..user_files import load_function
 
 # How a planner ended.
 OPTIMAL = "optimal"  # proven, for that graph and order, with no limit on recomputations
@@ -129,6 +130,12 @@ class Planner:
     uses_starts: bool = False
     is_random: bool = False
     uses_solver: bool = False
+
+    @property
+    def sources(self) -> list[str]:
+        """Digests of the files of a user's own functions, ``file.py:function``, if it has any."""
+        texts = [value for value in self.parameters.values() if isinstance(value, str)]
+        return [found.digest for text in texts if (found := load_function(text)) is not None]
 
     def plan(
         self,
