@@ -93,7 +93,7 @@ class StaticMethod:
     @property
     def sources(self) -> list[str]:
         """Digests of what its rows are made by."""
-        return [sources_digest(), engine_digest()]
+        return [*self.planner.sources, sources_digest(), engine_digest()]
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""

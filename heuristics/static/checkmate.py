@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from ...errors import InputError
 from ...static_graph import Schedule, StaticGraph
+from .held_solving import held
 from .integer_solving import (
     INFEASIBLE,
     OPTIMAL,
@@ -19,27 +21,33 @@ from .registry import PlannerResult, planner
 from .searching import Search
 from .stage_program import FORMS
 
+HELD = "held"  # the form in `HeldProgram`; the others are those of `StageProgram`
 _PARTS = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]  # of the budget, for the relaxation
 _THRESHOLDS = [0.001, 0.01, *(n / 20 for n in range(1, 20)), 0.99]
 
 
-@planner("checkmate", reference="Jain et al., MLSys 2020", uses_starts=True)
+@planner("checkmate", reference="Jain et al., MLSys 2020", uses_starts=True, uses_solver=True)
 def checkmate(
     graph: StaticGraph,
     budget: int | None,
     *,
     starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
-    form: str = "tight",
+    form: str = HELD,
     **_: Any,
 ) -> PlannerResult:
     """Solve the integer program over stages: what is kept into each, what is computed in it."""
     search = Search(graph, budget, starts, time_limit)
-    solve_whole(search, _known(form))
+    if form == HELD:
+        solve_held(search, "highs")
+    else:
+        _solve_published(search, _known(form, (*FORMS, HELD)))
     return search.result()
 
 
-@planner("checkmate-lp-rounding", reference="Jain et al., MLSys 2020, section 5.2")
+@planner(
+    "checkmate-lp-rounding", reference="Jain et al., MLSys 2020, section 5.2", uses_solver=True
+)
 def checkmate_lp_rounding(
     graph: StaticGraph,
     budget: int | None,
@@ -53,7 +61,7 @@ def checkmate_lp_rounding(
     if not search.is_over:
         problem = search.problem(None)
         found = search.ask(
-            relaxed, problem, _known(form), _PARTS,
+            relaxed, problem, _known(form, FORMS), _PARTS,
             seconds=search.seconds_left, take=lambda part: _round(search, part["kept"]),
         )  # fmt: skip
         if found is not None:
@@ -61,9 +69,9 @@ def checkmate_lp_rounding(
     return search.result()
 
 
-def _known(form: str) -> str:
-    if form not in FORMS:
-        raise InputError(f"checkmate: form ({form}): it is one of {', '.join(FORMS)}")
+def _known(form: str, forms: Sequence[str]) -> str:
+    if form not in forms:
+        raise InputError(f"checkmate: form ({form}): it is one of {', '.join(forms)}")
     return form
 
 
@@ -77,19 +85,39 @@ def _round(search: Search, shares: Any) -> None:
             search.offer_kept(kept)
 
 
-def solve_whole(search: Search, form: str, share: float = 1.0) -> None:
+def solve_held(search: Search, solver: str, share: float = 1.0) -> None:
     """Look for something better than the best in a share of the time; take it, and the bound."""
     if search.is_over:
         return
     seconds, problem = search.seconds_left, search.problem(search.less())
     seconds = None if seconds is None else seconds * share
-    found = search.ask(integer, problem, form, seconds=search.seconds_left, take=lambda _: None)
+    least = (math.ceil(search.bound) - search.graph.base_cost) // problem.cost_unit
+    found = search.ask(held, problem, solver, least, seconds=seconds, take=search.offer_runs)
+    if found is None:
+        return
+    if found["status"] == INFEASIBLE:
+        search.is_proven = True
+    else:
+        search.raise_bound(search.graph.base_cost + found["bound"] * problem.cost_unit)
+    _say_how_it_ended(search, found["status"])
+
+
+def _solve_published(search: Search, form: str) -> None:
+    if search.is_over:
+        return
+    seconds, problem = search.seconds_left, search.problem(search.less())
+    found = search.ask(integer, problem, form, seconds=seconds, take=lambda _: None)
     if found is None:
         return
     if found["kept"] is not None:
         search.offer_kept(kept_of_shares(search.graph, found["kept"], 0.5))
     take_bound(search, problem, found)
-    if found["status"] not in (OPTIMAL, INFEASIBLE):
-        search.ended.message = "the time limit was reached"
-    elif not search.is_proven:
-        search.ended.message = "the solver's plan does not fit by a rounding error"
+    _say_how_it_ended(search, found["status"])
+
+
+def _say_how_it_ended(search: Search, status: str) -> None:
+    if search.is_proven:
+        return
+    is_over = status in (OPTIMAL, INFEASIBLE)
+    reason = "the solver's plan does not fit by a rounding error"
+    search.ended.message = reason if is_over else "the time limit was reached"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from . import retention
+from .held_solving import narrowed
 from .registry import OPTIMAL_FOR_CV, TIME_LIMIT, PlannerResult
 from .searching import Search
 from .solving import DONE
+from .stage_problem import StageProblem
 
 _FIRST_TRY = 0.7  # part of the time for a schedule that fits, before the least peak is sought
 
@@ -20,9 +23,34 @@ class Growing(Search):
     ----------
     solved_runs : int or None
         The limit under which nothing is better than the best.
+    narrow : StageProblem or None
+        The problem without what the relaxation excludes from schedules better than the best.
     """
 
     solved_runs: int | None = None
+    narrow: StageProblem | None = None
+
+    def problem(self, most_cost: int | None) -> StageProblem:
+        """Give the problem of schedules that cost at most so much."""
+        problem = super().problem(most_cost)
+        known = None if self.narrow is None else self.narrow.most_extra
+        if self.narrow is None or known is None or problem.most_extra is None:
+            return problem
+        if problem.most_extra > known:
+            return problem
+        return replace(self.narrow, most_extra=problem.most_extra)
+
+    def relax(self) -> None:
+        """Raise the bound to what the relaxation proves, and leave out what it excludes."""
+        if self.is_over:
+            return
+        seconds, problem = self.seconds_left, self.problem(self.less())
+        found = self.ask(narrowed, problem, seconds=seconds, take=lambda _: None)
+        if found is None:
+            return
+        self.is_proven = self.is_proven or found["status"] == retention.INFEASIBLE
+        self.raise_bound(self.graph.base_cost + found["bound"] * problem.cost_unit)
+        self.narrow = found["problem"]
 
     def solve(self, most_runs: int) -> None:
         """Look for the best schedule that computes no node more often."""
@@ -30,7 +58,8 @@ class Growing(Search):
         if self.best is None and left is not None:
             left *= _FIRST_TRY
         # A start by stages may cost what it costs, and is where the solver begins.
-        most_cost = self.cost if self.runs else self.less()
+        is_start = bool(self.runs) and self.narrow is None
+        most_cost = self.cost if is_start else self.less()
         problem = self.problem(most_cost)
         found = self._ask(problem, most_runs, left)
         if self.cost != known:

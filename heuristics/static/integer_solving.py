@@ -100,14 +100,6 @@ def _solve(
     }
 
 
-def raise_by_relaxation(search: Search, form: str = "tight") -> None:
-    """Raise the bound of a search to what the relaxation proves of better schedules."""
-    seconds, problem = search.seconds_left, search.problem(search.less())
-    found = search.ask(relaxed, problem, form, [1.0], seconds=seconds, take=lambda _: None)
-    if found is not None:
-        take_bound(search, problem, found)
-
-
 def take_bound(search: Search, problem: StageProblem, found: dict[str, Any]) -> None:
     """Raise the bound of a search to what a solver proves of the schedules of a problem."""
     if found["status"] == INFEASIBLE:

@@ -7,13 +7,12 @@ from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
 from .growing import Growing, grow
-from .integer_solving import raise_by_relaxation
 from .registry import PlannerResult, planner
 
 _RELAXED_AFTER = 3  # computations: by then most small graphs are proven
 
 
-@planner("moccasin", reference="Bartan et al., ICML 2023", uses_starts=True)
+@planner("moccasin", reference="Bartan et al., ICML 2023", uses_starts=True, uses_solver=True)
 def moccasin(
     graph: StaticGraph,
     budget: int | None,
@@ -32,8 +31,7 @@ def moccasin(
         grow(search, cv, cv)
         return search.answer()
     grow(search, 2, _RELAXED_AFTER)
-    if not search.is_over:
-        raise_by_relaxation(search)
-        search.go_on()
+    search.relax()
+    search.go_on()
     grow(search, _RELAXED_AFTER + 1, graph.n_nodes)
     return search.answer()

@@ -1,4 +1,4 @@
-"""optimal: the best schedule by stages, with whichever solver proves it first."""
+"""optimal: the best schedule by stages, with whichever solver finds and proves it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
-from .checkmate import solve_whole
+from .annealing import annealing
+from .checkmate import solve_held
 from .growing import Growing, grow
-from .integer_solving import raise_by_relaxation
 from .registry import OPTIMAL, PlannerResult, planner
 
-_FEW_RUNS = 3  # with so few computations of a node, the constraint program is the faster
-_LARGEST_WHOLE = 250  # nodes, above which the integer program has not been seen to end
-_WHOLE_SHARE = 0.6  # of the time that is left then, for the integer program
+_LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
+_FEW = 1000  # runs beyond first ones: so few are looked through in no time
+_ANNEALING_SHARE, _ANNEALING_SECONDS = 0.1, 5.0  # of the time, and at most; for large ones half
+_SHARE = 0.85  # of the time that is left, for all stages
+_CLOSE = 0.17  # of what recomputation costs: so far from the relaxation stages are soon proven
+_FEW_RUNS = 3  # computations of a node, under which moccasin has proofs of its own
 
 
-@planner("optimal", reference="moccasin, then checkmate", uses_starts=True)
+@planner("optimal", reference="checkmate, moccasin, annealing", uses_starts=True, uses_solver=True)
 def optimal(
     graph: StaticGraph,
     budget: int | None,
@@ -26,24 +29,64 @@ def optimal(
     time_limit: float | None = None,
     **_: Any,
 ) -> PlannerResult:
-    """Find the best schedule with moccasin; prove it with that or with checkmate.
+    """Find the best schedule by stages, and prove it.
 
-    Moccasin comes first, up to three computations of a node. What it has found then is what
-    checkmate has to beat, which leaves it little to look at; then moccasin goes on.
+    Annealing finds what is to be beaten; then stages as in checkmate are solved with CP-SAT, from
+    what their relaxation costs upwards; if that takes long, so do moccasin's intervals.
     """
     search = Growing(graph, budget, starts, time_limit)
     by = "no solver"
+    is_large = graph.n_nodes > _LARGEST
+    if not search.is_over and (is_large or _n_again(search) > _FEW):
+        by = "annealing"
+        _anneal(search, starts, is_large)
+    if not search.is_over and search.best is None:
+        by = "moccasin"
+        grow(search, 2, 2)
+        search.go_on()
+    if not search.is_over and not is_large:
+        by = _prove(search)
     if not search.is_over:
         by = "moccasin"
-        grow(search, 2, _FEW_RUNS)
-    if not search.is_over and graph.n_nodes <= _LARGEST_WHOLE:
-        raise_by_relaxation(search)
-        if not search.is_over:
-            solve_whole(search, "tight", share=_WHOLE_SHARE)
-        by = "checkmate" if search.is_proven else by
-        search.go_on()
-    grow(search, _FEW_RUNS + 1, graph.n_nodes)
+        grow(search, 2, graph.n_nodes)
     found = search.answer()
     what = "proven by" if found.status == OPTIMAL else "by"
     message = found.message or f"{what} {by}"
     return replace(found, message=message, details={**found.details, "method": by})
+
+
+def _prove(search: Growing) -> str:
+    """Solve the stages; after a few computations of a node where the relaxation is far away."""
+    is_small = _n_again(search) <= _FEW
+    if not is_small:
+        search.relax()
+        if not search.is_over and _distance(search) > _CLOSE:
+            grow(search, 2, _FEW_RUNS)
+            search.go_on()
+    solve_held(search, "cp-sat", 1.0 if is_small else _SHARE)
+    search.go_on()
+    return "checkmate"
+
+
+def _distance(search: Growing) -> float:
+    """Give the part of what recomputation costs that the bound does not explain."""
+    if search.cost is None:
+        return 1.0
+    return (search.cost - search.bound) / (search.cost - search.graph.base_cost)
+
+
+def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None:
+    """Offer what annealing finds in a part of the time."""
+    left = search.seconds_left
+    seconds = None if left is None else left / 2 if is_large else left * _ANNEALING_SHARE
+    if not is_large:
+        seconds = _ANNEALING_SECONDS if seconds is None else min(seconds, _ANNEALING_SECONDS)
+    found = annealing(search.graph, search.budget, starts=starts, time_limit=seconds)
+    if found.schedule is not None:
+        search.offer_schedule(found.schedule)
+
+
+def _n_again(search: Growing) -> int:
+    """Count the runs that may come after first ones."""
+    problem = search.problem(search.less())
+    return sum(map(len, problem.stages)) - problem.n_nodes

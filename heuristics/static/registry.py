@@ -32,6 +32,7 @@ from typing import Any
 from ...errors import InputError, UnknownNameError
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import shown_number, split_list
+from ..user_files import load_function
 
 # How a planner ended.
 OPTIMAL = "optimal"  # proven, for that graph and order, with no limit on recomputations
@@ -117,6 +118,8 @@ class Planner:
         Whether it wants schedules to start from, which are made for it then.
     is_random : bool
         Whether what it finds depends on the seed.
+    uses_solver : bool
+        Whether it asks the solvers' process.
     """
 
     name: str
@@ -126,6 +129,13 @@ class Planner:
     parameters: dict[str, Any] = field(default_factory=dict)
     uses_starts: bool = False
     is_random: bool = False
+    uses_solver: bool = False
+
+    @property
+    def sources(self) -> list[str]:
+        """Digests of the files of a user's own functions, ``file.py:function``, if it has any."""
+        texts = [value for value in self.parameters.values() if isinstance(value, str)]
+        return [found.digest for text in texts if (found := load_function(text)) is not None]
 
     def plan(
         self,
@@ -200,7 +210,12 @@ _planners: dict[str, Planner] = {}
 
 
 def planner(
-    name: str, *, reference: str = "", uses_starts: bool = False, is_random: bool = False
+    name: str,
+    *,
+    reference: str = "",
+    uses_starts: bool = False,
+    is_random: bool = False,
+    uses_solver: bool = False,
 ) -> Callable[[Function], Function]:
     """Declare a function as a planner; it stays as it is.
 
@@ -210,8 +225,9 @@ def planner(
         What tables and the command line call it.
     reference : str
         Where it comes from.
-    uses_starts, is_random : bool
-        Whether it wants schedules to start from; whether it depends on the seed.
+    uses_starts, is_random, uses_solver : bool
+        Whether it wants schedules to start from; whether it depends on the seed; whether it asks
+        the solvers' process.
     """
     if name in _planners:
         raise InputError(f"planner {name!r} is declared twice")
@@ -223,7 +239,8 @@ def planner(
             if key not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
         }
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-        _planners[name] = Planner(name, function, reference, summary, own, uses_starts, is_random)
+        flags = (uses_starts, is_random, uses_solver)
+        _planners[name] = Planner(name, function, reference, summary, own, *flags)
         return function
 
     return declare

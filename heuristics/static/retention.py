@@ -92,10 +92,10 @@ class _Program:
         self.count = [min(most_runs, problem.most_runs(v)) for v in range(problem.n_nodes)]
         self.slots = [
             (stage, node)
-            for stage in range(problem.n_nodes)
-            for node in range(stage + 1)
-            if node == stage or (self.count[node] > 1 and stage <= problem.last_stage[node])
+            for node, stages in enumerate(problem.stages)
+            for stage in (stages if self.count[node] > 1 else stages[:1])
         ]
+        self.slots.sort()
         self.place = {slot: at for at, slot in enumerate(self.slots)}
         self.start: dict[Run, Any] = {}
         self.is_there: dict[Run, Any] = {}
@@ -114,8 +114,7 @@ class _Program:
         """Slots that a run of a node may have."""
         if run == 0:
             return [self.place[node, node]]
-        last = self.problem.last_stage[node]
-        return [self.place[stage, node] for stage in range(node + run, last + 1)]
+        return [self.place[stage, node] for stage in self.problem.stages[node][run:]]
 
     def _add_run(self, node: int, run: int) -> None:
         """Add a run, and the intervals of what it makes."""

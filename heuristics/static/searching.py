@@ -56,8 +56,7 @@ class Search:
         self.is_proven = False
         self.ended = Ended(DONE)
         for start in (*starts, naive_schedule(graph)):
-            self.offer_kept(_kept_by(graph, start))
-            self.offer(start, [])
+            self.offer_schedule(start)
 
     @property
     def is_over(self) -> bool:
@@ -79,6 +78,11 @@ class Search:
         is_better = self.cost is None or cost < self.cost
         if fits and (is_better or (cost == self.cost and bool(runs) and not self.runs)):
             self.best, self.cost, self.runs = schedule, cost, runs
+
+    def offer_schedule(self, schedule: Schedule) -> None:
+        """Offer any schedule, and what it is by stages."""
+        self.offer_kept(_kept_by(self.graph, schedule))
+        self.offer(schedule, [])
 
     def offer_runs(self, runs: Runs) -> None:
         """Offer what is given by stages."""

@@ -30,6 +30,7 @@ DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, wh
 WORKERS = 1  # threads of a solver: with one, the same task has the same answer
 MEMORY_GB = 8.0  # what a solver may take
 _GRACE = 0.05, 0.5  # how much longer than its limit a solver may take: of the limit, and seconds
+_LOADING = 60.0  # seconds, after which a task may try it for itself
 _TURN = 0.2  # seconds
 _TOLD, _ANSWER, _MEMORY, _MISSING, _FAILED = range(5)
 
@@ -102,6 +103,21 @@ def solve(
     if kind != _MISSING:
         _end(worker)
     return ended
+
+
+def load_solvers() -> None:
+    """Start the process, if there is none, and let it load its solvers.
+
+    It takes longer than many a task, and once: what is timed should come after it.
+    """
+    solve(__name__, "load", seconds=_LOADING)
+
+
+def load(tell: Callable[[Any], None], seconds: float | None) -> None:
+    """Import the solvers that there are; a task for the process."""
+    for module in ("scipy.optimize", "scipy.sparse", "ortools.sat.python.cp_model"):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(module)
 
 
 class _Worker:

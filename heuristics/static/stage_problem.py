@@ -8,14 +8,15 @@ stages in which a node can run, without losing a schedule that is wanted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from ...static_graph import StaticGraph
 
 
 @dataclass(frozen=True)
 class StageProblem:
-    """The graph as lists, with the last stage in which each node may run.
+    """The graph as lists, with the stages in which each node may run.
 
     Attributes
     ----------
@@ -25,8 +26,8 @@ class StageProblem:
         Values of a node; values that a node reads; nodes that read a value.
     capacity : int
         What is left for values and workspace.
-    last_stage : list of int
-        Of each node; its own stage where it runs once.
+    stages : sequence of sequence of int
+        In which each node may run, ascending, its own first.
     most_extra : int or None
         What recomputation may cost at most; None for any.
     cost_unit, byte_unit : int
@@ -41,7 +42,7 @@ class StageProblem:
     reads: list[list[int]]
     readers: list[list[int]]
     capacity: int
-    last_stage: list[int]
+    stages: Sequence[Sequence[int]]
     most_extra: int | None
     cost_unit: int
     byte_unit: int
@@ -53,14 +54,15 @@ class StageProblem:
 
     def most_runs(self, node: int) -> int:
         """How often a node may run: as often as stages and what recomputation may cost allow."""
-        runs = 1 + self.last_stage[node] - node
+        runs = len(self.stages[node])
         if self.most_extra is not None and self.cost[node]:
             runs = min(runs, 1 + self.most_extra // self.cost[node])
         return runs
 
-    def stages(self, node: int) -> range:
-        """Stages in which a node may run, its own first."""
-        return range(node, self.last_stage[node] + 1)
+    def without(self, runs: Collection[tuple[int, int]]) -> StageProblem:
+        """Give the problem without some runs, by stage and node."""
+        stages = [[s for s in at if (s, node) not in runs] for node, at in enumerate(self.stages)]
+        return replace(self, stages=stages)
 
 
 def stage_problem(graph: StaticGraph, budget: int, most_cost: int | None) -> StageProblem:
@@ -90,7 +92,7 @@ def stage_problem(graph: StaticGraph, budget: int, most_cost: int | None) -> Sta
         reads=[graph.reads_of(node).tolist() for node in nodes],
         readers=readers,
         capacity=(budget - graph.fixed_bytes) // byte_unit,
-        last_stage=last_stage,
+        stages=[range(node, last + 1) for node, last in enumerate(last_stage)],
         most_extra=most_extra,
         cost_unit=cost_unit,
         byte_unit=byte_unit,

@@ -50,11 +50,11 @@ class StageProgram:
         self.computed = {
             (stage, node): self._column()
             for node in nodes
-            for stage in problem.stages(node)
+            for stage in problem.stages[node]
             if stage > node
         }
         self.last_use = [
-            max((problem.last_stage[r] for r in readers), default=problem.producer[value])
+            max((problem.stages[r][-1] for r in readers), default=problem.producer[value])
             for value, readers in enumerate(problem.readers)
         ]
         self.kept = {

@@ -143,6 +143,21 @@ def test_an_edited_heuristic_is_run_again_in_its_place(tmp_path: Path) -> None:
         ]
 
 
+def test_a_planner_with_an_edited_function_is_run_again_in_its_place(tmp_path: Path) -> None:
+    """The key holds the digest of a user's own file among the parameters of a planner."""
+    mine, out = tmp_path / "mine.py", tmp_path / "t.sqlite"
+    spec = f"knapsack(solver={mine}:save,part=0.5)"
+
+    def planned(saved: str) -> int:
+        mine.write_text(f"def save(memory, runtimes, most):\n    return 0.0, {saved}, []\n")
+        rows = rematsim.sweep(chain(6), [], "unlimited", methods=spec, out=out)
+        return int(rows["rematerializations"].item())
+
+    assert planned("[]") > planned("list(range(len(memory)))") == 0
+    with closing(sqlite3.connect(out)) as database:
+        assert database.execute("SELECT rematerializations FROM runs").fetchall() == [(0,)]
+
+
 def test_equal_traces_are_one_trace_and_equal_names_are_kept_apart(tmp_path: Path) -> None:
     """Cells are known by content."""
     table = rematsim.sweep([chain(4, "a"), chain(4, "b"), chain(5, "a")], "h_LRU", "0.9x")

@@ -1,0 +1,268 @@
+"""Solves `HeldProgram`, in the solvers' process (``solving.py``): relaxed first, then whole.
+
+What the relaxation costs, and what each run would add to that, tells which runs no schedule up to
+a given cost can have. So the program is solved for schedules a little above the relaxation, which
+leaves few runs; if there is none, a little further up. The first that is found is the best.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .held_program import TRUE, HeldProgram
+from .integer_solving import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
+from .solving import WORKERS
+from .stage_problem import StageProblem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FIRST_RUNS = 500  # beyond first ones, that are left at first; then four times as many, and so on
+_ROUNDS = 4  # in which the relaxation of what is left is solved again
+_WORTH = 0.05  # of the runs: what a round has to take away for another
+_TOLERANCE, _TOLERANCE_OF_ONE = 1e-5, 1e-7  # of HiGHS: of a sum, and of each column's price
+Runs = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class _Relaxed:
+    """A program's relaxation: what it costs, and what a change of each column would add."""
+
+    program: HeldProgram
+    cost: float
+    added: NDArray[np.float64]
+
+    @property
+    def bound(self) -> int:
+        """What recomputation costs at least."""
+        return max(0, math.ceil(self.cost - self._error))
+
+    @property
+    def _error(self) -> float:
+        """What the solver's tolerances may amount to."""
+        return _TOLERANCE * (1 + self.cost) + _TOLERANCE_OF_ONE * self.program.n_columns
+
+    def most_with(self, n_runs: int, least: int) -> int | None:
+        """Give a cost, above the least, up to which schedules have so many runs to choose from.
+
+        None if it is no less than what the program allows.
+        """
+        columns = [column for column in self.program.run.values() if column != TRUE]
+        if n_runs * 3 // 2 >= len(columns):
+            return None
+        price = float(np.partition(self.added[columns], n_runs)[n_runs])
+        most, allowed = max(least, math.floor(self.cost + price)), self.program.problem.most_extra
+        return None if allowed is not None and most >= allowed else most
+
+    def too_dear(self, most: int) -> set[tuple[int, int]]:
+        """Give the runs, by stage and node, that no schedule of at most that cost has."""
+        slack = most - self.cost + self._error
+        return {
+            at for at, column in self.program.run.items()
+            if column != TRUE and self.added[column] > slack
+        }  # fmt: skip
+
+
+def held(
+    problem: StageProblem,
+    solver: str,
+    least: int,
+    tell: Callable[[Any], None],
+    seconds: float | None,
+) -> dict[str, Any]:
+    """Find the best schedule by stages; tell every better one as stages and nodes in order.
+
+    Parameters
+    ----------
+    problem : StageProblem
+    solver : {"cp-sat", "highs"}
+    least : int
+        What recomputation is known to cost at least.
+
+    Returns
+    -------
+    dict
+        ``status``, ``bound`` in units of cost above the first computations, and ``runs``.
+    """
+    clock = _Clock(seconds)
+    relaxed = _relax(HeldProgram(problem), clock)
+    if not isinstance(relaxed, _Relaxed):
+        return {"status": relaxed, "bound": 0, "runs": None}
+    bound, n_runs = max(least, relaxed.bound), _FIRST_RUNS
+    while problem.most_extra is None or bound <= problem.most_extra:
+        most, is_last = relaxed.most_with(n_runs, bound), False
+        if most is None:
+            most, is_last = problem.most_extra, True
+        left = problem if most is None else _narrow(relaxed, most, clock)
+        found = SOLVERS[solver](HeldProgram(left), clock, tell)
+        if found["status"] != INFEASIBLE:
+            return found | {"bound": max(found["bound"], bound)}
+        if most is None or is_last:
+            break
+        bound, n_runs = most + 1, n_runs * 4
+    return {"status": INFEASIBLE, "bound": bound, "runs": None}
+
+
+class _Clock:
+    """What is left of a time limit."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.end = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, never below a hundredth: solvers take 0 for none."""
+        return None if self.end is None else max(0.01, self.end - time.monotonic())
+
+
+def _relax(program: HeldProgram, clock: _Clock) -> _Relaxed | str:
+    """Solve the relaxation; give how it ended where that has no solution."""
+    from scipy.optimize import linprog
+
+    matrix, high = program.rows()
+    lower = np.zeros(program.n_columns)
+    lower[TRUE] = 1
+    bounds = np.stack([lower, np.ones(program.n_columns)], axis=1)
+    options = {} if clock.left is None else {"time_limit": clock.left}
+    answer = linprog(
+        program.objective(), A_ub=matrix, b_ub=high, bounds=bounds, method="highs", options=options
+    )
+    if answer.status == 2:
+        return INFEASIBLE
+    if answer.status == 1:
+        return UNKNOWN
+    if answer.status != 0:
+        raise ValueError(f"HiGHS: {answer.message}")
+    return _Relaxed(program, float(answer.fun), answer.lower.marginals)
+
+
+def _narrow(relaxed: _Relaxed, most: int, clock: _Clock) -> StageProblem:
+    """Leave out the runs that no schedule of at most that cost can have."""
+    narrow = relaxed.program.problem
+    for _ in range(_ROUNDS):
+        out = relaxed.too_dear(most)
+        narrow = replace(narrow.without(out), most_extra=most)
+        if len(out) < _WORTH * len(relaxed.program.run):
+            break
+        again = _relax(HeldProgram(narrow), clock)
+        if not isinstance(again, _Relaxed):
+            break
+        relaxed = again
+    return narrow
+
+
+def narrowed(
+    problem: StageProblem, tell: Callable[[Any], None], seconds: float | None
+) -> dict[str, Any]:
+    """Leave out the runs that schedules within ``most_extra`` cannot have.
+
+    Returns
+    -------
+    dict
+        ``status``, ``bound`` as of `held`, and ``problem``.
+    """
+    clock = _Clock(seconds)
+    relaxed = _relax(HeldProgram(problem), clock)
+    if not isinstance(relaxed, _Relaxed):
+        return {"status": relaxed, "bound": 0, "problem": problem}
+    if problem.most_extra is not None:
+        if relaxed.bound > problem.most_extra:
+            return {"status": INFEASIBLE, "bound": relaxed.bound, "problem": problem}
+        problem = _narrow(relaxed, problem.most_extra, clock)
+    return {"status": FEASIBLE, "bound": relaxed.bound, "problem": problem}
+
+
+def _by_cp_sat(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None]) -> dict[str, Any]:
+    """Solve a program for whole numbers, with CP-SAT."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    columns = [model.new_bool_var("") for _ in range(program.n_columns)]
+    model.add_bool_and(columns[TRUE])
+    for clause in program.clauses:
+        model.add_bool_or([columns[c] if c >= 0 else columns[~c].negated() for c in clause])
+    for loaded, sizes, left in program.sums:
+        expression = cp_model.LinearExpr.weighted_sum([columns[c] for c in loaded], sizes)
+        model.add_linear_constraint(expression, -(2**62), left)
+    again = [(at, column) for at, column in program.run.items() if column != TRUE]
+    costs = [program.problem.cost[node] for (_, node), _ in again]
+    extra = cp_model.LinearExpr.weighted_sum([columns[column] for _, column in again], costs)
+    if program.problem.most_extra is not None:
+        model.add_linear_constraint(extra, 0, program.problem.most_extra)
+    model.minimize(extra)
+
+    class Telling(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+        def on_solution_callback(self) -> None:
+            tell(_runs(program, [self.value(column) for column in columns]))
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = WORKERS
+    solver.parameters.random_seed = 0
+    solver.parameters.linearization_level = 2  # the sums are all that there is: bounds come of them
+    solver.parameters.max_num_cuts, solver.parameters.cut_level = 20_000, 2
+    if clock.left is not None:
+        solver.parameters.max_time_in_seconds = clock.left
+    code = solver.solve(model, Telling())
+    status = {
+        cp_model.OPTIMAL: OPTIMAL,
+        cp_model.FEASIBLE: FEASIBLE,
+        cp_model.INFEASIBLE: INFEASIBLE,
+    }.get(code, UNKNOWN)
+    if code == cp_model.MODEL_INVALID:
+        raise ValueError(f"invalid model: {model.validate()}")
+    has_solution = status in (OPTIMAL, FEASIBLE)
+    return {
+        "status": status,
+        "bound": math.ceil(solver.best_objective_bound - 1e-6),
+        "runs": _runs(program, [solver.value(c) for c in columns]) if has_solution else None,
+    }
+
+
+def _by_highs(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None]) -> dict[str, Any]:
+    """Solve a program for whole numbers, with HiGHS."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    matrix, high = program.rows()
+    constraints = [LinearConstraint(matrix, -np.inf, high)]
+    cost, most = program.objective(), program.problem.most_extra
+    if most is not None:
+        constraints.append(LinearConstraint(cost[np.newaxis], 0, most))
+    lower = np.zeros(program.n_columns)
+    lower[TRUE] = 1
+    options = {"mip_rel_gap": 0.0} | ({} if clock.left is None else {"time_limit": clock.left})
+    answer = milp(
+        cost, constraints=constraints, bounds=Bounds(lower, 1),
+        integrality=np.ones(program.n_columns), options=options,
+    )  # fmt: skip
+    if answer.status == 2:
+        return {"status": INFEASIBLE, "bound": 0, "runs": None}
+    if answer.status not in (0, 1):
+        raise ValueError(f"HiGHS: {answer.message}")
+    bound, runs = answer.mip_dual_bound, None
+    if answer.x is not None:
+        runs = _runs(program, answer.x)
+        tell(runs)
+    unsolved = UNKNOWN if runs is None else FEASIBLE
+    return {
+        "status": OPTIMAL if answer.status == 0 else unsolved,
+        "bound": _whole_bound(bound) if bound is not None and np.isfinite(bound) else 0,
+        "runs": runs,
+    }
+
+
+def _whole_bound(bound: float) -> int:
+    return max(0, math.ceil(bound - _TOLERANCE * (1 + bound)))
+
+
+def _runs(program: HeldProgram, values: Any) -> Runs:
+    """Read a solution: stage and node of every run, in order."""
+    return sorted(at for at, column in program.run.items() if values[column] > 0.5)
+
+
+SOLVERS = {"cp-sat": _by_cp_sat, "highs": _by_highs}
