@@ -169,9 +169,25 @@ def by_stage(computed: Sequence[int]) -> list[list[int]]:
     return nodes
 
 
+def order_of(computed: Sequence[int]) -> NDArray[np.int32]:
+    """Give the nodes computed, stage by stage."""
+    n_bytes = -(-len(computed) // 8)
+    stages = [
+        np.flatnonzero(
+            np.unpackbits(
+                np.frombuffer(bits.to_bytes(n_bytes, "little"), np.uint8), bitorder="little"
+            )
+        )
+        for bits in computed
+    ]
+    nodes = np.repeat(np.arange(len(computed), dtype=np.int32), [len(found) for found in stages])
+    stage = np.concatenate([np.zeros(0, np.int64), *stages])
+    return nodes[np.argsort(stage, kind="stable")]
+
+
 def tight_schedule(graph: StaticGraph, computed: Sequence[int]) -> Schedule:
     """Compute stage by stage; free each value as soon as it is not read before it is made again."""
-    return free_after_last_use(graph, (node for nodes in by_stage(computed) for node in nodes))
+    return free_after_last_use(graph, order_of(computed))
 
 
 def stage_schedule(
