@@ -12,7 +12,8 @@ from .registry import get
 # The better ones first; each gets its part of what is left of the time for all.
 TRIVIAL = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)",
            "chen-sqrt", "chen-greedy(points=articulation)", "knapsack", "chen-greedy",
-           "checkpoint-last", "treewidth")  # fmt: skip
+           "checkpoint-last")  # fmt: skip
+LAST_RESORT = "treewidth"  # takes little memory, and many computations
 LEAST_PART = 0.2
 _TINY = 0.01  # seconds, for planners that are asked when there is no time
 
@@ -37,15 +38,20 @@ class Start:
     first_seconds: float | None = None
     started: float = field(default_factory=time.perf_counter)
 
-    def offer(self, schedule: Schedule) -> bool:
-        """Take a schedule if it fits and is the cheapest; say whether it is."""
+    def ask(self, method: str, seconds: float | None) -> None:
+        """Offer what a planner finds."""
+        found = get(method).plan(self.graph, self.budget, time_limit=seconds)
+        if found.schedule is not None:
+            self.offer(found.schedule)
+
+    def offer(self, schedule: Schedule) -> None:
+        """Take a schedule if it fits and is the cheapest."""
         cost, peak_bytes = evaluate(self.graph, schedule)
         if peak_bytes > self.budget or (self.cost is not None and cost >= self.cost):
-            return False
+            return
         self.schedule, self.cost = schedule, cost
         if self.first_seconds is None:
             self.first_seconds = time.perf_counter() - self.started
-        return True
 
 
 def best_start(
@@ -63,14 +69,14 @@ def best_start(
     best = Start(graph, budget)
     for schedule in starts:
         best.offer(schedule)
+    limit = None
     for number, method in enumerate(TRIVIAL):
-        limit = None
         if seconds is not None:
             left = seconds - (time.perf_counter() - best.started)
             if left <= 0 and best.schedule is not None:
                 break
             limit = max(left * max(LEAST_PART, 1 / (len(TRIVIAL) - number)), _TINY)
-        found = get(method).plan(graph, budget, time_limit=limit)
-        if found.schedule is not None:
-            best.offer(found.schedule)
+        best.ask(method, limit)
+    if best.schedule is None:
+        best.ask(LAST_RESORT, limit)
     return best

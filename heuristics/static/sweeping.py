@@ -58,7 +58,9 @@ def cheapest(
     # The other half is for the schedules.
     priced = _priced(graph, choices, kept, None if end is None else end - time_limit / 2)  # type: ignore[operator]
     tries = _Tries(
-        graph, budget, lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed)
+        graph,
+        budget,
+        lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed, end=end),
     )
     low, high = 0, len(priced)
     while time_limit is not None and low < high and not _is_past(end):
@@ -82,9 +84,13 @@ def _priced(
 ) -> list[tuple[int, int, Choice]]:
     """Give what choices cost, ascending, with their numbers; until the time is up."""
     priced: list[tuple[int, int, Choice]] = []
-    for number, choice in enumerate(dict.fromkeys(choices)):
+    seen: set[Choice] = set()
+    for number, choice in enumerate(choices):
         if _is_past(end) and priced:
             break
+        if choice in seen:
+            continue
+        seen.add(choice)
         computed = minimal_computations(graph, kept(choice))
         if count_of(computed) <= MOST_COMPUTATIONS_A_NODE * max(graph.n_nodes, 1):
             priced.append((cost_of(graph, computed), number, choice))
