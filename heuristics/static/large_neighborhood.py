@@ -33,12 +33,12 @@ from .stages import links_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ANNEALING_SHARE = 0.4  # of the time, for where this starts
+ANNEALING_SHARE = 0.3  # of the time, for where this starts
 ANNEALING_STEPS, ROUNDS = 20_000, 60  # without a time limit
 MOST_PARTS = 1_000_000
-FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 14, 6, 200  # of a part, in nodes
-GROWTH, SHRINKAGE = 1.2, 0.75
-EFFORT = 0.3  # of the solver for one part, in its deterministic seconds
+FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 24, 6, 200  # of a part, in nodes
+GROWTH, SHRINKAGE = 1.1, 0.8
+EFFORT = 0.04  # of the solver for one part, in its deterministic seconds
 IDLE_PARTS = 300  # in a row of which none was better: then it ends
 LONGEST = 10.0  # seconds for one part, where the machine is slow
 

@@ -67,7 +67,7 @@ def improve(
     known = set(part.known)
     for event, run in enumerate(runs):
         model.add_hint(run, event in known)
-    _Keeping(model, part, runs).fit()
+    _Keeping(model, part, runs, cp_model.LinearExpr.weighted_sum).fit()
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = WORKERS
     solver.parameters.random_seed = 0
@@ -83,8 +83,9 @@ def improve(
 class _Keeping:
     """From which event to which each tracked value is kept."""
 
-    def __init__(self, model: Any, part: Part, runs: list[Any]) -> None:
+    def __init__(self, model: Any, part: Part, runs: list[Any], weighted_sum: Any) -> None:
         self.model, self.part, self.runs = model, part, runs
+        self.weighted_sum = weighted_sum
         self.gaps: list[tuple[int, int, int, Any]] = []  # begin, end, bytes, whether it is kept
         for size, events in zip(part.size, part.lives, strict=True):
             self._add_life(size, events)
@@ -125,5 +126,5 @@ class _Keeping:
             if event != ALWAYS:
                 sizes, whether = [*sizes, taken], [*whether, self.runs[event]]
             if sum(sizes) > room:
-                linear = sum(size * is_there for size, is_there in zip(sizes, whether, strict=True))
+                linear = self.weighted_sum(whether, sizes)
                 self.model.add(linear <= room)
