@@ -38,8 +38,11 @@ from .traces.trace import Trace
 from .workload import Workload, workload
 
 # Online heuristics whose runs planners start from.
-STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_LRU")
+STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_next_use", "h_next_use_hybrid", "h_MegEngine",
+          "h_abl_eq_size", "h_DTR_local", "h_LRU", "h_size")  # fmt: skip
 START_SLOWDOWN, START_TRIES = 4.0, 3
+LEAST_SHARE = 0.5  # of the time limit, for the planner itself
+START_SHARE = 0.15  # of the time limit, after which no further run is begun
 
 
 @dataclass(frozen=True)
@@ -138,9 +141,17 @@ def _find(
     if planner.uses_solver:
         load_solvers()
     started = time.perf_counter()
-    starts = online_starts(work, budget) if planner.uses_starts else []
+    starts: list[Schedule] = []
+    if planner.uses_starts:
+        share = None if time_limit is None else START_SHARE * time_limit
+        starts = online_starts(work, budget, share)
+    online_seconds = time.perf_counter() - started
+    if time_limit is not None:
+        time_limit = max(time_limit - online_seconds, LEAST_SHARE * time_limit)
     found = planner.plan(graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed)
     found = _bounded(work, budget_bytes, found)
+    if (first := found.details.get("first_plan_seconds")) is not None:
+        found.details["first_plan_seconds"] = first + online_seconds
     return dataclasses.replace(found, solve_seconds=time.perf_counter() - started)
 
 
@@ -157,19 +168,26 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
     return dataclasses.replace(found, status=status, bound=bound, bound_scope=ANY_SCHEDULE)
 
 
-def online_starts(work: Workload, budget: Budget) -> list[Schedule]:
+def online_starts(work: Workload, budget: Budget, seconds: float | None = None) -> list[Schedule]:
     """Give the schedules that fit the budget of the trivial planner and of online runs, best first.
 
     Parameters
     ----------
     work : Workload
     budget : Budget
+    seconds : float, optional
+        After which no further run is begun; as long as none has given a schedule, twice that.
     """
+    started = time.perf_counter()
     allowed = budget.resolve(work.unlimited_peak_bytes)
     known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
     if allowed is not None:
         known = [start for start in known if start[1].peak_bytes <= allowed]
-        known += [start for name in STARTS for start in _online_start(work, name, allowed)]
+        for name in STARTS:
+            spent = time.perf_counter() - started
+            if seconds is not None and spent > seconds * (1 if known else 2):
+                break
+            known += _online_start(work, name, allowed)
     return [schedule for schedule, _ in sorted(known, key=lambda start: start[1].cost)]
 
 

@@ -6,12 +6,13 @@ Every planner's own figures are these; nothing here plans. The graph is in ``sta
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .errors import PlanError
-from .jit import Bundle, entry
+from .jit import Bundle, Entry, entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,20 +177,15 @@ def evaluate(graph: StaticGraph, schedule: Schedule) -> Evaluation:
     now["used"] = now["peak"] = graph.fixed_bytes
     resident = np.zeros(graph.n_values, np.uint8)
     here = Walk(action=action, target=target, resident=resident, now=now.view(np.recarray))
-    code = _walk()(graph.arrays, here, len(action))
+    code = _walk().function(graph.arrays, here, len(action))
     if code != LEGAL:
         raise PlanError(_fault(graph, here, code))
     return Evaluation(int(now["cost"][0]), int(now["peak"][0]))
 
 
-_entries: list[Any] = []
-
-
-def _walk() -> Any:
-    """Get the compiled `walk`."""
-    if not _entries:
-        _entries.append(entry(walk, (GraphArrays, Walk)).function)
-    return _entries[0]
+@functools.cache
+def _walk() -> Entry:
+    return entry(walk, (GraphArrays, Walk))
 
 
 def _fault(graph: StaticGraph, here: Walk, code: int) -> str:
@@ -256,24 +252,60 @@ def free_after_last_use(graph: StaticGraph, nodes: Iterable[int]) -> Schedule:
     nodes : iterable of int
         The nodes to compute.
     """
-    order = [int(node) for node in nodes]
-    values, reads = graph.value_pointer.tolist(), graph.read_pointer.tolist()
-    read = graph.reads.tolist()
-    wanted = [False] * graph.n_values  # seen from the end: read before it is made again
-    freed: list[list[int]] = [[] for _ in order]
-    for at, node in reversed(list(enumerate(order))):
-        for value in range(values[node], values[node + 1]):
-            if not wanted[value]:
-                freed[at].append(value)
-            wanted[value] = False
-        for value in read[reads[node] : reads[node + 1]]:
-            if not wanted[value]:
-                freed[at].append(value)
-            wanted[value] = True
-    if graph.has_outputs and freed:
-        freed[-1] = []
-    actions = []
-    for node, gone in zip(order, freed, strict=True):
-        actions.append((COMPUTE, node))
-        actions.extend((FREE, value) for value in gone)
-    return Schedule.of(actions)
+    order = np.fromiter(nodes, np.int32) if not isinstance(nodes, np.ndarray) else nodes
+    order = np.ascontiguousarray(order, np.int32)
+    most = len(order) + int(
+        (np.diff(graph.value_pointer) + np.diff(graph.read_pointer))[order].sum()
+    )
+    uses = LastUses(
+        order=order,
+        wanted=np.zeros(graph.n_values, np.uint8),
+        action=np.zeros(most, np.int8),
+        target=np.zeros(most, np.int32),
+    )
+    first = _free_last().function(graph.arrays, uses, int(graph.has_outputs))
+    return Schedule(uses.action[first:], uses.target[first:])
+
+
+class LastUses(Bundle):
+    """An order of computations; room for its schedule, which is written from the end on."""
+
+    order: Any
+    wanted: Any  # by value: whether it is read before it is made again
+    action: Any
+    target: Any
+
+    LAYOUT: ClassVar[dict[str, Any]] = {
+        "order": np.int32,
+        "wanted": np.uint8,
+        "action": np.int8,
+        "target": np.int32,
+    }
+
+
+def free_last(graph: GraphArrays, uses: LastUses, keeps_last: int) -> int:
+    """Write the schedule of an order, from its end to its start; give where it starts."""
+    place = len(uses.action)
+    for at in range(len(uses.order) - 1, -1, -1):
+        node = uses.order[at]
+        is_kept = keeps_last and at == len(uses.order) - 1
+        for i in range(graph.read_pointer[node + 1] - 1, graph.read_pointer[node] - 1, -1):
+            value = graph.reads[i]
+            if not uses.wanted[value] and not is_kept:
+                place -= 1
+                uses.action[place], uses.target[place] = FREE, value
+        for value in range(graph.value_pointer[node + 1] - 1, graph.value_pointer[node] - 1, -1):
+            if not uses.wanted[value] and not is_kept:
+                place -= 1
+                uses.action[place], uses.target[place] = FREE, value
+            uses.wanted[value] = 0
+        for i in range(graph.read_pointer[node], graph.read_pointer[node + 1]):
+            uses.wanted[graph.reads[i]] = 1
+        place -= 1
+        uses.action[place], uses.target[place] = COMPUTE, node
+    return place
+
+
+@functools.cache
+def _free_last() -> Entry:
+    return entry(free_last, (GraphArrays, LastUses))

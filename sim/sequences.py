@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SEARCH_FIELDS = np.dtype(
     [("random", "i8"), ("length", "i8"), ("trial_length", "i8"), ("best_length", "i8"),
      ("cost", "i8"), ("trial_cost", "i8"), ("best_cost", "i8"), ("fixed", "i8"), ("budget", "i8"),
-     ("peak", "i8"), ("peak_at", "i8"), ("temperature", "f8"), ("last_temperature", "f8"),
-     ("cooling", "f8")],
+     ("peak", "i8"), ("peak_at", "i8"), ("noise", "i8"), ("temperature", "f8"),
+     ("last_temperature", "f8"), ("cooling", "f8")],
     align=True,
 )  # fmt: skip
 MOST_REPAIRS = 12
@@ -324,6 +324,6 @@ def make_fit(graph: GraphArrays, search: Search, steps: int) -> int:
         if measure(graph, search):
             keep_trial(search)
             return 1
-        if not repair(graph, search, 0):
+        if not repair(graph, search, search.run[0].noise):
             return -1
     return 0

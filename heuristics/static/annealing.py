@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,16 +22,17 @@ from ...static_graph import (
     naive_schedule,
 )
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
-from .rotor import rotor
+from .starting import best_start
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
+START_SHARE = 0.2  # of the time, for what is started from
 ROUNDS, MOST_STEPS = 4, 1_000_000
 # Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
 HOT, COLD = 0.5, 0.01
-REPAIRS_PER_NODE, MOST_REPEATS = 8, 40
+REPAIRS_PER_NODE, MOST_REPEATS, GREEDY_TRIES = 8, 40, 8
 NO_COST = np.iinfo(np.int64).max
 
 
@@ -50,7 +51,7 @@ def annealing(
     seed: int = 0,
     steps: int = 0,
 ) -> PlannerResult:
-    """Improve the best start, rotor's or a greedy plan by annealing what is computed when.
+    """Improve the best start, a trivial or a greedy plan by annealing what is computed when.
 
     Parameters
     ----------
@@ -68,20 +69,20 @@ def annealing(
     if budget is None or evaluate(graph, naive).peak_bytes <= budget:
         return PlannerResult(FEASIBLE, naive)
     clock = _Clock(time_limit)
-    chain = None if time_limit is None else time_limit / (8 if starts else 2)
-    rotors = rotor(graph, budget, time_limit=chain).schedule
-    best = _best_start(graph, budget, starts if rotors is None else [*starts, rotors])
+    known = best_start(
+        graph, budget, starts, None if time_limit is None else START_SHARE * time_limit
+    )
+    best = known.schedule
     search = _search(graph, budget, seed, [] if best is None else _order(best))
     found = _greedy(graph, search, clock)
     if best is None and not found:
         return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message="no plan fits")
     _improve(graph, search, clock, steps or min(20_000 + 1000 * graph.n_nodes, MOST_STEPS))
     here = search.run[0]
-    order = search.best[: here.best_length] % graph.n_nodes
-    schedule = free_after_last_use(graph, order.tolist())
-    if best is not None and evaluate(graph, best).cost <= here.best_cost:
-        schedule = best
-    return PlannerResult(FEASIBLE, schedule)
+    known.offer(free_after_last_use(graph, search.best[: here.best_length] % graph.n_nodes))
+    return PlannerResult(
+        FEASIBLE, known.schedule, details={"first_plan_seconds": known.first_seconds}
+    )
 
 
 class _Clock:
@@ -102,12 +103,6 @@ class _Clock:
         return self.left <= 0
 
 
-def _best_start(graph: StaticGraph, budget: int, starts: Iterable[Schedule]) -> Schedule | None:
-    judged = [(evaluate(graph, schedule), schedule) for schedule in starts]
-    fitting = [(found.cost, schedule) for found, schedule in judged if found.peak_bytes <= budget]
-    return min(fitting, key=lambda pair: pair[0])[1] if fitting else None
-
-
 def _order(schedule: Schedule) -> list[int]:
     """Give the nodes that a schedule computes."""
     return schedule.target[schedule.action == COMPUTE].tolist()  # type: ignore[no-any-return]
@@ -123,15 +118,13 @@ def _codes(graph: StaticGraph, order: Sequence[int]) -> NDArray[np.int32]:
 
 
 def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) -> Search:
-    """Make a search that has reached a start, if there is one, and tries the naive order."""
+    """Make a search that has reached a start, if there is one."""
     n_nodes, codes = graph.n_nodes, _codes(graph, order)
     capacity = max(MOST_REPEATS * n_nodes, 2 * len(codes)) + LONGEST_CHAIN
     sequences = {name: np.zeros(capacity, np.int32) for name in ("order", "trial", "best")}
     run = np.zeros(1, SEARCH_FIELDS)
     run["random"], run["fixed"], run["budget"] = seeded(seed), graph.fixed_bytes, budget
     run["best_cost"] = run["cost"] = NO_COST
-    sequences["trial"][:n_nodes] = np.arange(n_nodes)
-    run["trial_length"], run["trial_cost"] = n_nodes, graph.base_cost
     if len(codes):
         for name in ("order", "best"):
             sequences[name][: len(codes)] = codes
@@ -158,19 +151,26 @@ def _make_fit() -> Entry:
 
 
 def _greedy(graph: StaticGraph, search: Search, clock: _Clock) -> bool:
-    """Make the naive order fit, and go on from there if it is cheaper than the start."""
+    """Make the naive order fit, and go on from there if it is cheaper than the start.
+
+    Where there is no start, it is tried again with more chance in what is repaired.
+    """
     here, start = search.run[0], search.order.copy()
     length, cost = int(here.length), int(here.cost)
-    for _ in range(REPAIRS_PER_NODE * graph.n_nodes // FIRST_STEPS + 1):
-        answer = _make_fit().function(graph.arrays, search, FIRST_STEPS)
-        if answer or clock.is_over:
-            break
-    else:
-        answer = -1
-    if answer == 1 and here.cost > cost:
-        search.order[:] = start
-        here.length, here.cost = length, cost
-    return bool(answer == 1)
+    for noise in range(1 if length else GREEDY_TRIES):
+        here.noise, here.trial_length, here.trial_cost = noise, graph.n_nodes, graph.base_cost
+        search.trial[: graph.n_nodes] = np.arange(graph.n_nodes)
+        answer = 0
+        for _ in range(REPAIRS_PER_NODE * graph.n_nodes // FIRST_STEPS + 1):
+            answer = answer or _make_fit().function(graph.arrays, search, FIRST_STEPS)
+            if answer or clock.is_over:
+                break
+        if answer == 1:
+            if here.cost > cost:
+                search.order[:] = start
+                here.length, here.cost = length, cost
+            return True
+    return False
 
 
 def _improve(graph: StaticGraph, search: Search, clock: _Clock, steps: int) -> None:

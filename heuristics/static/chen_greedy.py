@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,22 @@ FINER_STEPS = 200  # and between them ones in equal ratios, down to a 10,000th o
 
 
 def greedy_checkpoints(
-    graph: StaticGraph, nodes: Sequence[int], segment_bytes: int
-) -> tuple[int, ...]:
-    """Take one of some nodes whenever more than so many bytes have been made since the last."""
+    graph: StaticGraph, nodes: Sequence[int], sizes: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """Take one of some nodes whenever more than so many bytes have been made since the last.
+
+    Gives the nodes taken for each of the sizes.
+    """
     made, allowed = made_bytes(graph), set(nodes)
-    found, since = [], 0
-    for node in forward_nodes(graph):
-        since += made[node]
-        if since > segment_bytes and node in allowed:
-            found.append(node)
-            since = 0
-    return tuple(found)
+    forward = [(node, made[node], node in allowed) for node in forward_nodes(graph)]
+    for segment_bytes in sizes:
+        found, since = [], 0
+        for node, made_here, is_allowed in forward:
+            since += made_here
+            if since > segment_bytes and is_allowed:
+                found.append(node)
+                since = 0
+        yield tuple(found)
 
 
 def segment_sizes(graph: StaticGraph, nodes: Sequence[int]) -> list[int]:
@@ -58,7 +63,7 @@ def chen_greedy(
     return Checkpoints("chen-greedy", points, mode).cheapest(
         graph,
         budget,
-        lambda nodes: (greedy_checkpoints(graph, nodes, s) for s in segment_sizes(graph, nodes)),
+        lambda nodes: greedy_checkpoints(graph, nodes, segment_sizes(graph, nodes)),
         kept_for_good,
         time_limit,
     )

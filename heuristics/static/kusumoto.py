@@ -100,9 +100,11 @@ def lower_sets(forward: Forward, family: str) -> list[int] | None:
 
 
 def cheapest_chain(
-    forward: Forward, cuts: Sequence[Cut], budget: int
+    forward: Forward, cuts: Sequence[Cut], budget: int, end: float | None = None
 ) -> tuple[int, list[Cut]] | None:
     """Give the least to compute again, the last block included, and the chain of lower sets.
+
+    None if there is none, or the time is up (``end``, of ``time.perf_counter``).
 
     Per lower set the pairs of time to compute again and bytes saved are kept of which none is
     better in both.
@@ -111,6 +113,8 @@ def cheapest_chain(
     fronts: list[list[State]] = [[] for _ in cuts]
     fronts[0] = [(0, 0, -1, -1)]
     for j, cut in enumerate(cuts[1:], 1):
+        if end is not None and time.perf_counter() > end:
+            return None
         found: list[State] = []
         for i, smaller in enumerate(cuts[:j]):
             if smaller.nodes & ~cut.nodes or not fronts[i]:
@@ -162,9 +166,7 @@ class LowerSets:
         full = 2 * cuts[-1].size + 1
         found = []
         for budget in np.geomspace(full, max(full // 50, 1), BUDGETS).astype(np.int64).tolist():
-            if end is not None and time.perf_counter() > end:
-                break
-            best = cheapest_chain(self.forward, cuts, budget)
+            best = cheapest_chain(self.forward, cuts, budget, end)
             if best is None:
                 break
             saved = 0

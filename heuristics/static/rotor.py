@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use, naive_schedule
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
-from .rotor_chain import BACKWARD, Chain, RotorTable, Step
+from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
 from .segments import NO_BACKWARD, POINTS, candidates, chosen
 
 MOST_STAGES = 100
@@ -33,6 +34,7 @@ def rotor(
     time_limit: float | None = None,
     points: str = "articulation",
     slots: int = 500,
+    records: bool = True,
     **_: Any,
 ) -> PlannerResult:
     """Find the cheapest schedule of a chain of blocks by dynamic programming.
@@ -45,6 +47,8 @@ def rotor(
         Where blocks may end: ``"articulation"`` points, or ``"linear"``, after any node.
     slots : int
         Into how many parts memory is cut.
+    records : bool
+        Whether a block may also leave out what is cheapest of its record, as Rockmate's do.
     """
     chosen("rotor: points", points, POINTS)
     naive = naive_schedule(graph)
@@ -54,8 +58,19 @@ def rotor(
     if not graph.backward.any() or not (first := int(graph.backward.argmax())):
         return NO_BACKWARD
     ends = [node for node in candidates(graph, points) if node < first - 1]
-    end = None if time_limit is None else time.perf_counter() + 0.8 * time_limit
-    return _cheapest(_Blocks(graph, first, ends), budget, most, max(slots, 1), end)
+    found = []
+    for has_lighter in (False, True) if records else (False,):
+        share = 0.4 if records else 0.8
+        end = None if time_limit is None else time.perf_counter() + share * time_limit
+        blocks = _Blocks(graph, first, ends, has_lighter)
+        found.append(_cheapest(blocks, budget, most, max(slots, 1), end))
+    plans = [answer for answer in found if answer.schedule is not None]
+    return min(plans, key=lambda answer: _cost(graph, answer), default=found[-1])
+
+
+def _cost(graph: StaticGraph, answer: PlannerResult) -> int:
+    assert answer.schedule is not None
+    return evaluate(graph, answer.schedule).cost
 
 
 def _cheapest(
@@ -105,10 +120,14 @@ class _Blocks:
         The first node of the backward pass.
     ends : sequence of int
         The nodes after which a block may end, ascending.
+    has_lighter : bool
+        Whether blocks have lighter records.
     """
 
-    def __init__(self, graph: StaticGraph, first: int, ends: Sequence[int]) -> None:
-        self.graph, self.first = graph, first
+    def __init__(
+        self, graph: StaticGraph, first: int, ends: Sequence[int], has_lighter: bool
+    ) -> None:
+        self.graph, self.first, self.has_lighter = graph, first, has_lighter
         every = -(-(len(ends) + 1) // MOST_STAGES)
         self.starts = [0, *(end + 1 for end in ends[every - 1 :: every])]
         self.n = len(self.starts)
@@ -158,7 +177,54 @@ class _Blocks:
             record=record.astype(int).tolist(),
             gradient=sizes,
             backward_extra=np.maximum(extra - record - 2 * output, 0).astype(int).tolist(),
+            lighter=[
+                [(int(whole) - less, int(graph.cost[again].sum())) for less, again in lighter]
+                for whole, lighter in zip(record, self.lighter, strict=True)
+            ],
         )
+
+    @cached_property
+    def lighter(self) -> list[list[tuple[int, list[int]]]]:
+        """Give what records may lack, of each block: bytes, and the nodes to run again for it.
+
+        The cheapest for their bytes are left out first: a part of the bytes, then more.
+        """
+        if not self.has_lighter:
+            return [[] for _ in range(self.n)]
+        ends = [*self.starts[1:], self.first]
+        return [self._lighter(*block) for block in zip(self.starts, ends, strict=True)]
+
+    def _lighter(self, start: int, end: int) -> list[tuple[int, list[int]]]:
+        graph, last = self.graph, self.graph.last_reader
+        bytes_of: dict[int, int] = {}
+        for node in range(start, end - 1):
+            readers = [graph.readers(value).tolist() for value in graph.values(node)]
+            is_own = not any(end <= reader < self.first for read in readers for reader in read)
+            if graph.recomputable[node] and is_own:
+                values = [value for value in graph.values(node) if last[value] >= self.first]
+                bytes_of[node] = int(graph.size[values].sum())
+        cheap = [node for node, size in bytes_of.items() if size]
+        cheap.sort(key=lambda node: (graph.cost[node] + 1) / bytes_of[node])
+        whole, less, without = sum(bytes_of.values()), 0, set[int]()
+        found: list[tuple[int, list[int]]] = []
+        for node in cheap:
+            less += bytes_of[node]
+            without.add(node)
+            if less * len(AGAIN) >= whole * (len(found) + 1):
+                found.append((less, self._again(without, start)))
+        return found[: len(AGAIN)]
+
+    def _again(self, without: set[int], start: int) -> list[int]:
+        """Give the nodes of a block to run for what its record lacks."""
+        graph, again = self.graph, set(without)
+        for node in range(max(without), start - 1, -1):
+            if node in again:
+                for value in graph.reads_of(node).tolist():
+                    producer = int(graph.producer[value])
+                    is_kept = graph.last_reader[value] >= self.first and producer not in without
+                    if start <= producer and not is_kept and graph.recomputable[producer]:
+                        again.add(producer)
+        return sorted(again)
 
     def schedule(self, steps: Sequence[Step]) -> Schedule:
         """Run the blocks as a schedule of the chain says, but only what is read again."""
@@ -171,7 +237,11 @@ class _Blocks:
         for node, block in enumerate(self.of_others, self.first):
             others[block].append(node)
         for what, block in steps:
-            for node in others[block] if what == BACKWARD else nodes[block]:
+            if what in AGAIN:
+                run: Sequence[int] = self.lighter[block][AGAIN.index(what)][1]
+            else:
+                run = others[block] if what == BACKWARD else nodes[block]
+            for node in run:
                 if node >= done or graph.recomputable[node]:
                     done = max(done, node + 1)
                     yield node

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What a schedule of a chain consists of.
 FORWARD, FORWARD_ALL, BACKWARD = "forward", "forward-all", "backward"
+# Before a backward step: make again what the stage's first, second, ... lighter record lacks.
+AGAIN = ("again", "again-2", "again-3", "again-4")
 Step = tuple[str, int]
 
 
@@ -42,6 +44,9 @@ class Chain:
         Sizes of the gradients of ``output``.
     forward_extra, backward_extra : sequence of int
         Size of what is there only while a step runs; empty: none.
+    lighter : sequence of sequence of (int, int)
+        Of each stage records of which something is left out, at most four: their size, and the time
+        to make what is left out again before the backward step; empty: none.
     """
 
     forward: Sequence[int]
@@ -51,6 +56,7 @@ class Chain:
     gradient: Sequence[int]
     forward_extra: Sequence[int] = ()
     backward_extra: Sequence[int] = ()
+    lighter: Sequence[Sequence[tuple[int, int]]] = ()
 
 
 class _Sizes(NamedTuple):
@@ -102,6 +108,10 @@ class RotorTable:
                 )
             )
         )
+        # Of each stage: size in slots, and more time, of its records; the whole one first.
+        self.records = [[(size, 0)] for size in self.sizes.record]
+        for records, lighter in zip(self.records, chain.lighter, strict=False):
+            records += [(math.ceil(size / self.unit - 1e-9), extra) for size, extra in lighter]
         self.before = np.concatenate([[0], np.cumsum(chain.forward)]).astype(np.float64)
         self.best: dict[tuple[int, int], NDArray[Any]] = {}
         for length in range(self.n):
@@ -136,7 +146,9 @@ class RotorTable:
         for cut in range(first + 1, last + 1):
             np.minimum(best, self._cut(first, cut, last), out=best)
         best[: self._need_forward(first, last)] = np.inf
-        kept = own + _less(self.best[first + 1, last], self.sizes.record[first])
+        kept = np.full(self.slots + 1, np.inf)
+        for size, extra in self.records[first]:
+            np.minimum(kept, own + extra + _less(self.best[first + 1, last], size), out=kept)
         kept[: self._need_all(first, last)] = np.inf
         self.best[first, last] = np.minimum(best, kept)
 
@@ -180,8 +192,15 @@ class RotorTable:
                     runs = [(FORWARD, stage, stage, 0) for stage in range(first, cut)]
                     after = ("part", cut, last, room - self.sizes.output[cut])
                     return [*runs, after, ("part", first, cut - 1, room)]
-        rest = ("part", first + 1, last, room - self.sizes.record[first])
-        return [(FORWARD_ALL, first, first, 0), rest, (BACKWARD, first, first, 0)]
+        rest_times = self.best[first + 1, last]
+        times = [
+            extra + rest_times[room - size] if size <= room else np.inf
+            for size, extra in self.records[first]
+        ]
+        record = int(np.argmin(times))
+        rest = ("part", first + 1, last, room - self.records[first][record][0])
+        again = [(AGAIN[record - 1], first, first, 0)] if record else []
+        return [(FORWARD_ALL, first, first, 0), rest, *again, (BACKWARD, first, first, 0)]
 
 
 def _less(times: NDArray[Any], size: int) -> NDArray[Any]:

@@ -13,6 +13,7 @@ Jain et al., MLSys 2020, sections 4.2 (stages), 4.8 (when to free), 5.2 (R from 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Kept = list[int]  # by value
 Computed = list[int]  # by node
+_AT_START = -1  # of a stage, in place of a node
 
 
 def span(first: int, end: int) -> int:
@@ -115,17 +117,21 @@ def minimal_computations(graph: StaticGraph, kept: Sequence[int]) -> Computed:
     return computed
 
 
-def trim(graph: StaticGraph, kept: Sequence[int]) -> tuple[Kept, Computed]:
-    """Keep only what is read before it is made again; until nothing more can go.
+def trim(
+    graph: StaticGraph, kept: Sequence[int], end: float | None = None
+) -> tuple[Kept, Computed]:
+    """Keep only what is read before it is made again; until nothing more can go, or the time is up.
 
-    It never costs more, nor takes more memory.
+    It never costs more, nor takes more memory. ``end`` is of ``time.perf_counter``.
     """
     before, trimmed = None, list(kept)
     while trimmed != before:
         before = trimmed
-        computed = minimal_computations(graph, trimmed)
-        trimmed = _used(graph, trimmed, computed)
-    return trimmed, computed
+        computed = minimal_computations(graph, before)
+        if end is not None and time.perf_counter() > end:
+            break
+        trimmed = _used(graph, before, computed)
+    return before, computed
 
 
 def _used(graph: StaticGraph, kept: Kept, computed: Computed) -> Kept:
@@ -169,9 +175,25 @@ def by_stage(computed: Sequence[int]) -> list[list[int]]:
     return nodes
 
 
+def order_of(computed: Sequence[int]) -> NDArray[np.int32]:
+    """Give the nodes computed, stage by stage."""
+    n_bytes = -(-len(computed) // 8)
+    stages = [
+        np.flatnonzero(
+            np.unpackbits(
+                np.frombuffer(bits.to_bytes(n_bytes, "little"), np.uint8), bitorder="little"
+            )
+        )
+        for bits in computed
+    ]
+    nodes = np.repeat(np.arange(len(computed), dtype=np.int32), [len(found) for found in stages])
+    stage = np.concatenate([np.zeros(0, np.int64), *stages])
+    return nodes[np.argsort(stage, kind="stable")]
+
+
 def tight_schedule(graph: StaticGraph, computed: Sequence[int]) -> Schedule:
     """Compute stage by stage; free each value as soon as it is not read before it is made again."""
-    return free_after_last_use(graph, (node for nodes in by_stage(computed) for node in nodes))
+    return free_after_last_use(graph, order_of(computed))
 
 
 def stage_schedule(
@@ -185,35 +207,35 @@ def stage_schedule(
     if computed is None:
         computed = minimal_computations(graph, kept)
     nodes = by_stage(computed)
-    leaving: list[list[int]] = [[] for _ in nodes]
+    leaving: list[dict[int, list[int]]] = [{} for _ in nodes]  # by stage: after which node
     for value, stages in enumerate(kept):
-        there = stages | computed[graph.producer[value]]
-        for stage in members(there & ~(stages >> 1)):
-            leaving[stage].append(value)
+        producer = int(graph.producer[value])
+        left = (stages | computed[producer]) & ~(stages >> 1)
+        for node in (*reversed(graph.readers(value).tolist()), producer):
+            for stage in members(left & computed[node]):
+                leaving[stage].setdefault(node, []).append(value)
+            left &= ~computed[node]
+        for stage in members(left):
+            leaving[stage].setdefault(_AT_START, []).append(value)
     actions: list[tuple[int, int]] = []
     for stage, ran in enumerate(nodes):
-        freed: dict[int, list[int]] = {}
-        for value in leaving[stage]:
-            freed.setdefault(_last_use(graph, value, stage, computed), []).append(value)
+        freed = leaving[stage]
         if graph.has_outputs and stage == graph.n_nodes - 1:
             freed.pop(stage, None)  # what its last node reads stays
-        actions.extend((FREE, value) for value in freed.get(-1, ()))
+        actions.extend((FREE, value) for value in freed.get(_AT_START, ()))
         for node in ran:
             actions.append((COMPUTE, node))
             actions.extend((FREE, value) for value in freed.get(node, ()))
     return Schedule.of(actions)
 
 
-def _last_use(graph: StaticGraph, value: int, stage: int, computed: Sequence[int]) -> int:
-    """Give the node that reads or else makes a value last in a stage; -1 where none does."""
-    for node in reversed(graph.readers(value).tolist()):
-        if computed[node] >> stage & 1:
-            return int(node)
-    producer = int(graph.producer[value])
-    return producer if computed[producer] >> stage & 1 else -1
-
-
-def schedule_of(graph: StaticGraph, kept: Sequence[int], *, is_trimmed: bool = True) -> Schedule:
+def schedule_of(
+    graph: StaticGraph,
+    kept: Sequence[int],
+    *,
+    is_trimmed: bool = True,
+    end: float | None = None,
+) -> Schedule:
     """Turn what is kept into a schedule.
 
     Parameters
@@ -224,9 +246,11 @@ def schedule_of(graph: StaticGraph, kept: Sequence[int], *, is_trimmed: bool = T
     is_trimmed : bool
         Whether to keep only what is read again; else all that ``kept`` says is kept, as published
         recipes do.
+    end : float or None
+        When to stop trimming (``time.perf_counter``).
     """
     if is_trimmed:
-        return tight_schedule(graph, trim(graph, kept)[1])
+        return tight_schedule(graph, trim(graph, kept, end)[1])
     return stage_schedule(graph, kept)
 
 

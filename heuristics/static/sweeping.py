@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...static_graph import Schedule, StaticGraph, evaluate
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
@@ -54,35 +54,75 @@ def cheapest(
     time_limit : float or None
         Seconds; what has been found by then counts.
     """
-    started = time.perf_counter()
-    end = None if time_limit is None else started + time_limit
+    end = None if time_limit is None else time.perf_counter() + time_limit
     # The other half is for the schedules.
-    end_of_prices = None if time_limit is None else started + time_limit / 2
-    priced: list[tuple[int, int, Choice]] = []
-    for number, choice in enumerate(dict.fromkeys(choices)):
-        if _is_past(end_of_prices) and priced:
+    priced = _priced(graph, choices, kept, None if end is None else end - time_limit / 2)  # type: ignore[operator]
+    tries = _Tries(
+        graph,
+        budget,
+        lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed, end=end),
+    )
+    low, high = 0, len(priced)
+    while time_limit is not None and low < high and not _is_past(end):
+        # Dearer ones mostly take less memory: so one that fits is known before all are tried.
+        middle = (low + high) // 2
+        low, high = (low, middle) if tries.fits(*priced[middle]) else (middle + 1, high)
+    for price in priced:
+        if _is_past(end) or tries.is_cheaper_than(price[0]):
             break
+        tries.fits(*price)
+    if tries.best is not None:
+        schedule, choice = tries.best[3:]
+        return PlannerResult(
+            FEASIBLE, schedule, details={} if choice is None else {"choice": choice}
+        )
+    return _without(budget, tries.least_peak, _is_past(end))
+
+
+def _priced(
+    graph: StaticGraph, choices: Iterable[Choice], kept: Callable[[Choice], Kept], end: float | None
+) -> list[tuple[int, int, Choice]]:
+    """Give what choices cost, ascending, with their numbers; until the time is up."""
+    priced: list[tuple[int, int, Choice]] = []
+    seen: set[Choice] = set()
+    for number, choice in enumerate(choices):
+        if _is_past(end) and priced:
+            break
+        if choice in seen:
+            continue
+        seen.add(choice)
         computed = minimal_computations(graph, kept(choice))
         if count_of(computed) <= MOST_COMPUTATIONS_A_NODE * max(graph.n_nodes, 1):
             priced.append((cost_of(graph, computed), number, choice))
-    least_peak: int | None = None
-    best: tuple[int, int, Schedule, Choice] | None = None
-    for cost, _, choice in sorted(priced, key=lambda known: known[:2]):
-        if best is not None and cost > best[0]:
-            break
-        if _is_past(end):
-            break
-        schedule = schedule_of(graph, kept(choice), is_trimmed=is_trimmed)
-        peak = evaluate(graph, schedule).peak_bytes
-        least_peak = peak if least_peak is None else min(peak, least_peak)
-        if (budget is None or peak <= budget) and (best is None or peak < best[1]):
-            best = cost, peak, schedule, choice
-    if best is not None:
-        choice = best[3]
-        return PlannerResult(
-            FEASIBLE, best[2], details={} if choice is None else {"choice": choice}
-        )
-    return _without(budget, least_peak, _is_past(end))
+    return sorted(priced, key=lambda known: known[:2])
+
+
+class _Tries:
+    """The schedules of choices, each made once; the cheapest that fits, and the least peak."""
+
+    def __init__(
+        self, graph: StaticGraph, budget: int | None, schedule: Callable[[Any], Schedule]
+    ) -> None:
+        self.graph, self.budget, self.schedule = graph, budget, schedule
+        self.known: dict[int, bool] = {}
+        self.best: tuple[int, int, int, Schedule, Any] | None = None
+        self.least_peak: int | None = None
+
+    def fits(self, cost: int, number: int, choice: Any) -> bool:
+        """Say whether the schedule of a choice fits."""
+        if number in self.known:
+            return self.known[number]
+        schedule = self.schedule(choice)
+        peak = evaluate(self.graph, schedule).peak_bytes
+        self.least_peak = peak if self.least_peak is None else min(peak, self.least_peak)
+        self.known[number] = self.budget is None or peak <= self.budget
+        if self.known[number] and (self.best is None or (cost, peak, number) < self.best[:3]):
+            self.best = cost, peak, number, schedule, choice
+        return self.known[number]
+
+    def is_cheaper_than(self, cost: int) -> bool:
+        """Say whether one fits that costs less."""
+        return self.best is not None and self.best[0] < cost
 
 
 class Checkpoints(NamedTuple):

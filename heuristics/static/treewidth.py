@@ -30,7 +30,7 @@ MOST_COMPUTATIONS_A_NODE = 100
 
 
 class TooLongError(Exception):
-    """More computations than are of use; never leaves this module."""
+    """More computations than are of use, or than there is time for; never leaves this module."""
 
 
 @dataclass
@@ -82,15 +82,20 @@ def _middle(tree: nx.Graph, bags: set[frozenset[int]], done: set[int]) -> frozen
 class Order:
     """Writes the order of computations for one size of parts that are computed as they stand."""
 
-    def __init__(self, reads: list[set[int]], made: list[int], as_it_is_bytes: int) -> None:
+    def __init__(
+        self, reads: list[set[int]], made: list[int], as_it_is_bytes: int, end: float | None
+    ) -> None:
         self.reads = reads
         self.made = made
         self.as_it_is_bytes = as_it_is_bytes
+        self.end = end
         self.order: list[int] = []
 
     def solve(self, part: Part, wanted: Iterable[int]) -> None:
         """Compute some nodes of a part; what lies above it is there."""
         if len(self.order) > MOST_COMPUTATIONS_A_NODE * len(self.reads):
+            raise TooLongError
+        if self.end is not None and time.perf_counter() > self.end:
             raise TooLongError
         wanted = set(wanted)
         needed = self._needed(part, wanted)
@@ -130,11 +135,13 @@ def legal_order(graph: StaticGraph, order: Iterable[int]) -> list[int]:
     return [*found, *range(computed, graph.n_nodes)]
 
 
-def schedule_by_parts(graph: StaticGraph, whole: Part, as_it_is_bytes: int) -> Schedule | None:
-    """Write the schedule for one size of parts; None if it would be too long."""
+def schedule_by_parts(
+    graph: StaticGraph, whole: Part, as_it_is_bytes: int, end: float | None = None
+) -> Schedule | None:
+    """Write the schedule for one size of parts; None if it would be, or take, too long."""
     _, reads, producer = links_of(graph)
     sources = [{producer[value] for value in read} for read in reads]
-    order = Order(sources, made_bytes(graph), as_it_is_bytes)
+    order = Order(sources, made_bytes(graph), as_it_is_bytes, end)
     read_by_some = set().union(*sources)
     try:
         order.solve(whole, (v for v in range(graph.n_nodes) if v not in read_by_some))
@@ -148,7 +155,7 @@ def treewidth(
     graph: StaticGraph, budget: int | None, *, time_limit: float | None = None, **_: Any
 ) -> PlannerResult:
     """Divide by a tree decomposition; the largest parts that fit are computed as they stand."""
-    started = time.perf_counter()
+    end = None if time_limit is None else time.perf_counter() + time_limit
     if not graph.n_nodes:
         return PlannerResult(FEASIBLE, free_after_last_use(graph, ()))
     links = links_of(graph)
@@ -158,9 +165,9 @@ def treewidth(
     best: tuple[int, int, Schedule] | None = None
     least: int | None = None
     for size in [*sizes, 0]:
-        if time_limit is not None and time.perf_counter() - started > time_limit:
+        if end is not None and time.perf_counter() > end:
             break
-        schedule = schedule_by_parts(graph, whole, size)
+        schedule = schedule_by_parts(graph, whole, size, end)
         if schedule is None:
             continue
         cost, peak = evaluate(graph, schedule)

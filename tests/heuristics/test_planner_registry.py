@@ -17,7 +17,7 @@ from rematsim.heuristics.static.registry import (
     OPTIMAL,
     TIME_LIMIT,
 )
-from rematsim.planning import online_starts, plan_trace
+from rematsim.planning import STARTS, online_starts, plan_trace
 from rematsim.simulation import simulate
 from rematsim.static_graph import Schedule, evaluate, naive_schedule
 from rematsim.traces.builder import TraceBuilder
@@ -90,7 +90,8 @@ def test_starts_are_schedules_within_the_budget_the_best_first(declared: Any) ->
     planned = plan_trace(trace, "test-planner", "0.6x", seed=5, time_limit=9.0)
     assert planned.row.slowdown is not None and online.slowdown is not None
     assert planned.row.slowdown <= online.slowdown
-    assert declared[-1]["seed"] == 5 and declared[-1]["limit"] == 9.0
+    assert declared[-1]["seed"] == 5
+    assert 4.5 <= declared[-1]["limit"] < 9.0  # less what the starts took
     assert planned.row.seed == 5
 
 
@@ -114,7 +115,7 @@ def test_a_start_fits_where_constants_come_late() -> None:
         11, 13
     ]  # fmt: skip
     starts = [evaluate(work.graph, start) for start in online_starts(work, parse_budget(13))]
-    assert starts == [(6, 11)] * 4
+    assert starts == [(6, 11)] * len(STARTS)
     assert online_starts(work, parse_budget("unlimited"))
 
 

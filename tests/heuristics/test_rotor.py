@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from rematsim.audit import audit
@@ -11,6 +12,7 @@ from rematsim.heuristics.static import get
 from rematsim.heuristics.static.revolve import forward_runs
 from rematsim.heuristics.static.rotor import _falling, read_again
 from rematsim.heuristics.static.rotor_chain import (
+    AGAIN,
     BACKWARD,
     FORWARD,
     FORWARD_ALL,
@@ -100,3 +102,31 @@ def test_finer_slots_and_more_points_are_never_needed_for_a_legal_plan() -> None
         found = get(method).plan(graph, budget)
         assert found.schedule is None or evaluate(graph, found.schedule).peak_bytes <= budget
     assert get("rotor").plan(graph, budget).schedule is not None
+
+
+def test_a_lighter_record_is_taken_where_that_is_cheaper() -> None:
+    """Two stages in 7 units: with 2 of the first's 4 left out, 1 unit of time buys what 3 did."""
+    chain = Chain([3, 1], [1, 1], [0, 1, 1], [4, 2], [0, 1, 1], lighter=[[(2, 1)], []])
+    whole = RotorTable(replace(chain, lighter=()), 7, 7)
+    lighter = RotorTable(chain, 7, 7)
+    assert lighter.time(7) == 6 + 1 < whole.time(7)
+    steps = lighter.steps(7)
+    assert steps == [
+        (FORWARD_ALL, 0),
+        (FORWARD_ALL, 1),
+        (BACKWARD, 1),
+        (AGAIN[0], 0),
+        (BACKWARD, 0),
+    ]
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.7, 0.9])
+@pytest.mark.parametrize("name", ["resnet32", "gpt"])
+def test_lighter_records_are_never_dearer(name: str, fraction: float) -> None:
+    work = workload(load_trace(f"bundled:{name}"))
+    budget = int(fraction * work.unlimited_peak_bytes)
+    found, published = (
+        get(method).plan(work.graph, budget).predicted
+        for method in ("rotor", "rotor(records=false)")
+    )
+    assert found is not None and published is not None and found.cost <= published.cost

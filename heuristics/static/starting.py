@@ -1,0 +1,82 @@
+"""Where searches start: the best of what is known and of the trivial planners' plans that fit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...static_graph import Schedule, StaticGraph, evaluate
+from .registry import get
+
+# The better ones first; each gets its part of what is left of the time for all.
+TRIVIAL = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)",
+           "chen-sqrt", "chen-greedy(points=articulation)", "knapsack", "chen-greedy",
+           "checkpoint-last")  # fmt: skip
+LAST_RESORT = "treewidth"  # takes little memory, and many computations
+LEAST_PART = 0.2
+_TINY = 0.01  # seconds, for planners that are asked when there is no time
+
+
+@dataclass
+class Start:
+    """The best schedule so far, and how long the first that fits has taken.
+
+    Attributes
+    ----------
+    schedule : Schedule or None
+    cost : int or None
+        Of the schedule.
+    first_seconds : float or None
+        From the beginning to the first schedule that fits.
+    """
+
+    graph: StaticGraph
+    budget: int
+    schedule: Schedule | None = None
+    cost: int | None = None
+    first_seconds: float | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def ask(self, method: str, seconds: float | None) -> None:
+        """Offer what a planner finds."""
+        found = get(method).plan(self.graph, self.budget, time_limit=seconds)
+        if found.schedule is not None:
+            self.offer(found.schedule)
+
+    def offer(self, schedule: Schedule) -> None:
+        """Take a schedule if it fits and is the cheapest."""
+        cost, peak_bytes = evaluate(self.graph, schedule)
+        if peak_bytes > self.budget or (self.cost is not None and cost >= self.cost):
+            return
+        self.schedule, self.cost = schedule, cost
+        if self.first_seconds is None:
+            self.first_seconds = time.perf_counter() - self.started
+
+
+def best_start(
+    graph: StaticGraph, budget: int, starts: Sequence[Schedule], seconds: float | None
+) -> Start:
+    """Give the best of some schedules and of the plans of the trivial planners.
+
+    Parameters
+    ----------
+    graph, budget, starts
+        As for every planner.
+    seconds : float or None
+        For the planners; None: as long as they take.
+    """
+    best = Start(graph, budget)
+    for schedule in starts:
+        best.offer(schedule)
+    limit = None
+    for number, method in enumerate(TRIVIAL):
+        if seconds is not None:
+            left = seconds - (time.perf_counter() - best.started)
+            if left <= 0 and best.schedule is not None:
+                break
+            limit = max(left * max(LEAST_PART, 1 / (len(TRIVIAL) - number)), _TINY)
+        best.ask(method, limit)
+    if best.schedule is None:
+        best.ask(LAST_RESORT, limit)
+    return best
