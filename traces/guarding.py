@@ -26,6 +26,7 @@ from torch.utils import _foreach_utils
 from torch.utils._mode_utils import no_dispatch
 
 from ..errors import InputError, RematsimError, TraceError
+from ..garbage import collection_paused
 from .fake_methods import HINT, answering_methods
 from .fake_modules import modules_of_fakes
 from .fake_results import LIKE_FIRST, LISTS_LIKE_FIRST, are_lists_like_first, like_first, rows_of
@@ -267,7 +268,8 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
     """
     if target not in TARGETS:
         raise InputError(f"target {target!r}: unknown; known: {', '.join(TARGETS)}")
-    fakes = GuardedFakes()
+    with collection_paused():  # it imports half of PyTorch
+        fakes = GuardedFakes()
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
