@@ -44,9 +44,9 @@ class Engine:
         self.task = -1
         self._builds_graph: dict[int, bool] = {}
 
-    def look(self) -> bool:
-        """Look; say whether a backward pass has begun since the last look."""
-        task = self.task = graph_task()
+    def look(self, task: int) -> bool:
+        """Look at what ``graph_task`` says; say whether a backward pass has begun since then."""
+        self.task = task
         if task == -1:
             self.is_running = self.is_recomputing = False
             return False

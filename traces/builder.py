@@ -24,6 +24,8 @@ from .wording import place, show
 ALL_TAGS = 2 ** len(TAGS) - 1
 REBINDINGS = ("listed", "storage")
 CALLS_PER_CHUNK = 1 << 16
+_LABELS = ("phase", "tags", "forward call")
+_PHASES, _TAGS = range(len(PHASES)), range(ALL_TAGS + 1)
 
 
 class TraceBuilder:
@@ -146,8 +148,7 @@ class TraceBuilder:
         if time_ns.__class__ is not int or not 0 <= time_ns <= MAX_VALUE:
             time_ns = self._count(time_ns, f"{_instruction(operator, n_results)}: TIME", line)
         if workspace_bytes or phase or tags or forward != -1:
-            labels = {"phase": phase, "tags": tags, "forward call": forward}
-            self._check_labels(operator, workspace_bytes, labels, line)
+            self._check_labels(operator, workspace_bytes, (phase, tags, forward), line)
         numbers = [self._kind(kind) for kind in kinds] if kinds else [-1] * n_results
         if len(numbers) != n_results:
             self._fail(line, f"CALL {show(operator)}: {len(kinds)} kinds of {n_results} results")
@@ -286,16 +287,16 @@ class TraceBuilder:
         self._tables.mutates.extend(mutates)
 
     def _check_labels(
-        self, operator: str, workspace_bytes: int, labels: dict[str, int], line: int
+        self, operator: str, workspace_bytes: int, labels: tuple[int, int, int], line: int
     ) -> None:
         """Check what few traces know about a call."""
-        what = f"CALL {show(operator)}"
-        self._count(workspace_bytes, f"{what}: workspace", line)
-        allowed = (range(len(PHASES)), range(ALL_TAGS + 1), range(-1, self._tables.n_calls))
-        for (role, value), values in zip(labels.items(), allowed, strict=True):
+        if workspace_bytes.__class__ is not int or not 0 <= workspace_bytes <= MAX_VALUE:
+            self._count(workspace_bytes, f"CALL {show(operator)}: workspace", line)
+        allowed = (_PHASES, _TAGS, range(-1, self._tables.n_calls))
+        for role, value, values in zip(_LABELS, labels, allowed, strict=True):
             if value not in values:
                 rule = f"is not in {values.start}..{values.stop - 1}"
-                self._fail(line, f"{what}: {role} {show(value)} {rule}")
+                self._fail(line, f"CALL {show(operator)}: {role} {show(value)} {rule}")
 
     def _use(self, name: str, role: str, line: int) -> int:
         """Give the id of a live name."""

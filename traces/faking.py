@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import InputError
+from ..garbage import collection_paused
 from .capturing import Capture
 from .clocks import NoClock
 from .devices import DEFAULT, device
@@ -75,7 +76,7 @@ def capture_fake(
     if steps < 1:
         raise InputError(f"steps {steps}: at least one must be recorded")
     times_of = device(device_name)
-    with fake_tensors(target):
+    with collection_paused(), fake_tensors(target):
         step, model, optimizer = _taken_apart(make())
         for _ in range(warmup):
             step()

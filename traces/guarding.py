@@ -26,8 +26,10 @@ from torch.utils import _foreach_utils
 from torch.utils._mode_utils import no_dispatch
 
 from ..errors import InputError, RematsimError, TraceError
+from ..garbage import collection_paused
 from .fake_methods import HINT, answering_methods
 from .fake_modules import modules_of_fakes
+from .fake_results import LIKE_FIRST, LISTS_LIKE_FIRST, are_lists_like_first, like_first, rows_of
 from .kernels import NEED_LENGTHS, amended, answered
 from .refusing import has_cuda_build, higher_order
 from .schemas import HIGHER_ORDER, traits_of
@@ -110,10 +112,11 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             return self.dispatch(func, types, args, kwargs)
         if kwargs:
             _refuse_cuda(kwargs.get("device"))
-        if traits.name in _DIRECT and self._is_direct(args, kwargs):
-            with in_kernel_invocation_manager(self):
-                output = func(*args)
-            return FakeTensor(self, output, args[0].fake_device)
+        if traits.name in LISTS_LIKE_FIRST and are_lists_like_first(self, args, kwargs):
+            return None if traits.written else [like_first(self, row, {}) for row in rows_of(args)]
+        output = self._directly(func, traits.name, args, kwargs)
+        if output is not None:
+            return output
         if "sparse" in traits.name:
             raise TraceError(_needs_values(traits.name, "use dense gradients (sparse=False), or "))
         if traits.name == _CHECK:
@@ -139,10 +142,25 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         follow(func, traits, args, kwargs, output)
         return output
 
-    def _is_direct(self, args: Any, kwargs: Any) -> bool:
+    def _directly(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Return an operator's result without the bookkeeping of fake tensors, or None."""
+        if name == "_local_scalar_dense" and getattr(args[0], "constant", None) is not None:
+            with no_dispatch():
+                return args[0].constant.item()
+        is_like_first = name in LIKE_FIRST
+        if not (is_like_first or name in _DIRECT) or not self._is_direct(args):
+            return None
+        output = like_first(self, args, kwargs) if is_like_first else None
+        if output is not None or kwargs or name not in _DIRECT:
+            return output
+        with in_kernel_invocation_manager(self):
+            output = func(*args)
+        return FakeTensor(self, output, args[0].fake_device)
+
+    def _is_direct(self, args: Any) -> bool:
         """Say whether an operator's arguments need none of the care that fake tensors take."""
         device = getattr(args[0], "fake_device", None)
-        return not kwargs and all(
+        return device is not None and all(
             value.fake_mode is self
             and value.constant is None
             and value.fake_device == device
@@ -250,7 +268,8 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
     """
     if target not in TARGETS:
         raise InputError(f"target {target!r}: unknown; known: {', '.join(TARGETS)}")
-    fakes = GuardedFakes()
+    with collection_paused():  # it imports half of PyTorch
+        fakes = GuardedFakes()
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")

@@ -66,8 +66,10 @@ class ModulePaths:
             return
         if module not in self._paths and not self.running:
             self.learn(module)
-        parent = f"{self.running[-1]}." if self.running else ""
-        self.running.append(self._paths.get(module, parent + type(module).__name__))
+        path = self._paths.get(module)
+        if path is None:
+            path = ".".join([*self.running[-1:], type(module).__name__])
+        self.running.append(path)
 
     def _leave(self, module: Any) -> None:
         if self.running and self._is_followed(module):

@@ -210,7 +210,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _is_followed(self, module: Any) -> bool:
         """Say whether a module runs where this mode sees it."""
-        return not self.is_elsewhere(f"module {type(module).__name__}")
+        is_here = threading.get_ident() == self._thread  # nearly always: no words are needed
+        return is_here or not self.is_elsewhere(f"module {type(module).__name__}")
 
     def _flush_deaths(self) -> None:
         """Move the deaths since the last call into the record."""
@@ -222,7 +223,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         storages = self._storages
         if storages.dead:
             self._flush_deaths()
-        if (graph_task() != -1 or self._engine.is_running) and self._engine.look():
+        task = graph_task()
+        if (task != -1 or self._engine.is_running) and self._engine.look(task):
             self._events.append(BACKWARD)
         if traits.is_plain or traits.writes_first:
             try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..garbage import collection_paused
 from ..traces.devices import NAMES
 from . import options
 from .leaving import do_not_wait
@@ -79,7 +80,8 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     check_writable(path)
     _hint_at_order(arguments)
     file = Path(path).absolute()  # the script may go to another folder
-    from ..traces.scripting import Wanted, capture_script
+    with collection_paused():  # PyTorch is much
+        from ..traces.scripting import Wanted, capture_script
 
     lines = Lines()
     with streams_kept():

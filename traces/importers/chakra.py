@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from ...errors import TraceError
 from ..wording import reason, show
 from . import protobuf_wire as wire
@@ -210,7 +212,7 @@ def _whole(pieces: list[Piece]) -> tuple[dict[int, Node], Counter[int]]:
         key = (node.tid, node.rf_id or -node.id, node.name)
         first = same[node.id] = whole.setdefault(key, node.id)
         if first == node.id:
-            nodes[first] = node._replace(parent=same.get(node.parent, node.parent))
+            nodes[first] = replace(node, parent=same.get(node.parent, node.parent))
         micros[first] += duration
     return nodes, micros
 

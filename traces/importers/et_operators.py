@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ...opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_OPTIMIZER, TAG_COLLECTIVE
 from .et_nodes import ACCUMULATE, KERNELS, Node, Tensor
 from .et_schemas import (
@@ -28,7 +30,7 @@ OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
 ZERO_GRADIENTS = "Optimizer.zero_grad#"
 
 
-class Operator(NamedTuple):
+class Operator(Struct):
     """One operator call.
 
     Attributes
@@ -109,7 +111,7 @@ class _Inside:
         self.is_simple &= earlier.is_simple
 
 
-class _Around(NamedTuple):
+class _Around(Struct):
     """What a node inherits: how deep it is, whether in an operator, phase, forward call."""
 
     depth: int
@@ -141,15 +143,17 @@ def operators_of(nodes: Iterable[Node]) -> Run:
     for node in reversed(ordered):  # a node's id is larger than its parent's
         found = inside.pop(node.id, None)
         in_operator = around[node.id].in_operator
-        if node.schema:
-            found = _decide(node, found, temporaries)
-        elif found is None and not in_operator and _is_kernel(node):
-            found = _as_a_whole(node, None, temporaries)
+        is_whole = _is_whole(node, found, in_operator)
+        if is_whole and found is not None:
+            _note_temporaries(node, found, temporaries)
+        if not in_operator:
+            chosen.extend([node.id] if is_whole else found.nodes if found is not None else ())
+            continue
+        if is_whole:
+            found = _contents(node)
         if found is None:
             continue
-        if not in_operator:
-            chosen.extend(found.nodes)
-        elif node.parent in inside:
+        if node.parent in inside:
             inside[node.parent].precede(found)
         else:
             inside[node.parent] = found
@@ -200,10 +204,12 @@ def _written(node: Node) -> frozenset[int]:
     return written
 
 
-def _decide(node: Node, inside: _Inside | None, temporaries: dict[int, int]) -> _Inside:
-    """Take an operator as a whole, or what is inside in its place."""
+def _is_whole(node: Node, inside: _Inside | None, in_operator: bool) -> bool:
+    """Say whether a node is taken as a whole, and not what is inside in its place."""
+    if not node.schema:
+        return inside is None and not in_operator and _is_kernel(node)
     if inside is None or tags_of(node.name) & TAG_COLLECTIVE:
-        return _as_a_whole(node, inside, temporaries)
+        return True
     operands = {t.storage for t in node.inputs if t.storage and t.nbytes}
     results = {t.storage for t in node.outputs if t.storage and t.nbytes}
     written = _written(node)
@@ -216,13 +222,11 @@ def _decide(node: Node, inside: _Inside | None, temporaries: dict[int, int]) -> 
         and not fresh & inside.early
     )
     makes_and_fills = inside.is_simple and not updated and bool(fresh)
-    if is_explained and not makes_and_fills:
-        return inside
-    return _as_a_whole(node, inside, temporaries)
+    return makes_and_fills or not is_explained
 
 
-def _as_a_whole(node: Node, inside: _Inside | None, temporaries: dict[int, int]) -> _Inside:
-    """Take an operator, and not what is inside."""
+def _contents(node: Node) -> _Inside:
+    """Say what a node that is taken as a whole does."""
     found = _Inside()
     found.nodes = [node.id]
     operands = {t.storage for t in node.inputs if t.storage}
@@ -239,13 +243,16 @@ def _as_a_whole(node: Node, inside: _Inside | None, temporaries: dict[int, int])
             size = found.sizes.get(tensor.storage, 0)
             found.sizes[tensor.storage] = max(size, tensor.end_bytes)
     found.is_simple = not makes_content or node.name in FILLERS
-    if inside is not None:
-        kept = found.made | operands
-        inner = sum(size for storage, size in inside.sizes.items() if storage not in kept)
-        inner += sum(temporaries.pop(other, 0) for other in inside.nodes)
-        if inner:
-            temporaries[node.id] = inner
     return found
+
+
+def _note_temporaries(node: Node, inside: _Inside, temporaries: dict[int, int]) -> None:
+    """Note what is made inside a node that is taken as a whole, and neither given nor returned."""
+    kept = {t.storage for t in (*node.inputs, *node.outputs)}
+    inner = sum(size for storage, size in inside.sizes.items() if storage not in kept)
+    inner += sum(temporaries.pop(other, 0) for other in inside.nodes)
+    if inner:
+        temporaries[node.id] = inner
 
 
 def _run(

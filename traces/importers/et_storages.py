@@ -10,7 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .et_nodes import Tensor
 from .et_operators import Operator, Run
@@ -21,8 +23,7 @@ UNDATED = -2  # not known yet
 BEFORE = -1  # before the first operator
 
 
-@dataclass(slots=True, eq=False)
-class Storage:
+class Storage(Struct, eq=False):
     """One storage, from its birth to its death.
 
     Attributes
@@ -54,12 +55,11 @@ class Storage:
     ended: int = END
     freed: int = UNDATED
     is_gradient: bool = False
-    root: Value = field(init=False)
-    values: dict[int, Value] = field(default_factory=dict)  # by the ids of their tensors
+    root: Value = None  # type: ignore[assignment]  # given at once: each names the other
+    values: dict[int, Value] = {}  # by the ids of their tensors
 
 
-@dataclass(slots=True, eq=False)
-class Value:
+class Value(Struct, eq=False):
     """A tensor in a storage: what gets a name in the trace."""
 
     storage: Storage
@@ -68,8 +68,7 @@ class Value:
     name: str = ""
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct, eq=False):
     """One operator on its storages.
 
     Attributes

@@ -112,8 +112,7 @@ class _Writer:
 
     def _release(self, place: int, step: Step) -> None:
         """Release the names of views that are used no more, and of storages that are freed."""
-        used = (*step.args, *(value for value, _ in step.results))
-        for value in dict.fromkeys(used):
+        for value in (*step.args, *(value for value, _ in step.results)):
             if value.last_use == place and value is not value.storage.root and value.name:
                 self._builder.release(value.name)
                 value.name = ""
