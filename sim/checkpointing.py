@@ -1,0 +1,307 @@
+"""What ``torch.utils.checkpoint`` does to some blocks of a model, as a Plan for its plain trace.
+
+The trace is of a run without checkpointing; blocks are module paths. A checkpointed block lets go
+of what it makes as soon as its forward pass reads it no more, and keeps its inputs. When the
+backward pass first needs something that the block had saved, the block runs again from its inputs,
+up to the last call that makes something which is needed; each of these values goes where the plain
+run lets it go. What the function itself keeps, a state of the random generator for each block, is
+in no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .errors import InputError
+from .opcodes import PHASE_BACKWARD, PHASE_FORWARD
+from .plan import Action, Plan, made_plan
+from .program import RELEASE_STORAGE, RETAIN, RUN_CALL, Program
+from .schedules import COMPUTE, FREE
+from .traces.trace import Trace
+from .workload import workload
+
+NEVER = -1
+
+
+def checkpoint_plan(trace: Trace, blocks: Sequence[str], *, cached: bool = True) -> Plan:
+    """Plan what a training step does if ``torch.utils.checkpoint`` is applied to some blocks.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of the step without checkpointing, with module paths.
+    blocks : sequence of str
+        Paths of modules; none may be inside another.
+    cached : bool
+        As in ``simulation.Options``.
+
+    Returns
+    -------
+    Plan
+        For ``mutation="inplace"``: updates in place are what they are in the run.
+
+    Raises
+    ------
+    InputError
+        If no forward call belongs to a block, or two blocks overlap.
+    """
+    program = workload(trace, "inplace", cached=cached).program
+    actions = _Checkpointing(program, trace, blocks).actions()
+    method = f"checkpoint({len(blocks)} blocks)"
+    return made_plan(actions, trace.digest, mutation="inplace", trace=trace.name, method=method)
+
+
+@dataclass
+class _Block:
+    """A checkpointed block: its calls in the forward pass, and what its backward pass does.
+
+    Attributes
+    ----------
+    path : str
+    first, last : int
+        Its calls in the forward pass.
+    trigger : int
+        The first backward call that needs something which the block saved; -1: none does.
+    end : int
+        The last backward call of it.
+    stop : int
+        The last call that makes something which is needed.
+    needed : set of int
+        Storages that are made again and stay for its backward pass.
+    """
+
+    path: str
+    first: int
+    last: int
+    trigger: int = NEVER
+    end: int = NEVER
+    stop: int = NEVER
+    needed: set[int] = field(default_factory=set)
+
+
+class _Reading:
+    """The program's tables as lists, and which block each call belongs to.
+
+    Attributes
+    ----------
+    of_call : list of _Block or None
+        By call, of the forward pass.
+    of_backward : list of _Block or None
+        By call, of the backward pass: whose forward call it belongs to.
+    """
+
+    def __init__(self, program: Program, trace: Trace, paths: Sequence[str]) -> None:
+        calls, tensors = program.calls, program.tensors
+        parents = program.parents.tolist()
+        self.parents = [
+            parents[a:b]
+            for a, b in zip(calls["first_parent"].tolist(), calls["end_parent"].tolist(),
+                            strict=True)
+        ]  # fmt: skip
+        self.results = [
+            range(a, b)
+            for a, b in zip(calls["first_result"].tolist(), calls["end_result"].tolist(),
+                            strict=True)
+        ]  # fmt: skip
+        self.storage: list[int] = tensors["storage"].tolist()
+        self.maker: list[int] = tensors["call"].tolist()
+        self.root: list[int] = program.storages["root"][:-1].tolist()
+        self.phase: list[int] = calls["phase"].tolist()
+        self.origin: list[int] = calls["origin"].tolist()
+        self.is_constant: list[bool] = (program.storages["is_constant"][:-1] == 1).tolist()
+        self.taken_over = self._taken_over(program)
+        self.tensors_of: list[list[int]] = [[] for _ in self.root]
+        for tensor, storage in enumerate(self.storage):
+            self.tensors_of[storage].append(tensor)
+        self.of_call: list[_Block | None] = [None] * len(self.origin)
+        self.of_backward: list[_Block | None] = [None] * len(self.origin)
+        self.blocks = self._blocks(trace, paths)
+        self._pair(trace)
+
+    def _taken_over(self, program: Program) -> dict[int, list[int]]:
+        """Give for each call the storages whose bytes it takes, and which nobody holds after it."""
+        tensors = program.tensors
+        found: dict[int, list[int]] = {}
+        for call, old, ends in zip(
+            self.maker, tensors["takes_over"].tolist(), tensors["ends_old"].tolist(), strict=True
+        ):
+            if old >= 0 and ends:
+                found.setdefault(call, []).append(old)
+        return found
+
+    def is_forward(self, call: int) -> bool:
+        """Say whether a call is the model's, in the forward pass."""
+        return self.origin[call] >= 0 and self.phase[call] == PHASE_FORWARD
+
+    def _blocks(self, trace: Trace, paths: Sequence[str]) -> list[_Block]:
+        """Find the calls of each block: one run of them for each time that the block is called."""
+        modules = [*trace.modules, ""]
+        found: list[_Block] = []
+        open_block: _Block | None = None
+        for call in filter(self.is_forward, range(len(self.origin))):
+            module = modules[trace.call_module[self.origin[call]]]
+            inside = [path for path in paths if f"{module}.".startswith(f"{path}.")]
+            if len(inside) > 1:
+                raise InputError(f"blocks {inside[0]!r} and {inside[1]!r}: one is in the other")
+            if not module and open_block is not None:
+                continue  # a view that is derived where it is used
+            if not inside:
+                open_block = None
+            elif open_block is None or open_block.path != inside[0]:
+                open_block = _Block(inside[0], call, call)
+                found.append(open_block)
+            else:
+                open_block.last = call
+        missing = set(paths) - {block.path for block in found}
+        if missing:
+            raise InputError(
+                f"block {min(missing)!r}: no forward call of {trace.name!r} belongs to it"
+            )
+        return found
+
+    def _pair(self, trace: Trace) -> None:
+        """Tell each call its block, and each block what its backward pass needs."""
+        for block in self.blocks:
+            for call in filter(self.is_forward, range(block.first, block.last + 1)):
+                self.of_call[call] = block
+        place = {origin: call for call, origin in reversed(list(enumerate(self.origin)))}
+        for call, origin in enumerate(self.origin):
+            if origin < 0 or self.phase[call] != PHASE_BACKWARD:
+                continue
+            forward = int(trace.call_forward[origin])
+            block = self.of_call[place[forward]] if forward >= 0 else None
+            if block is not None:
+                self.of_backward[call] = block
+                self._note_backward(block, call)
+
+    def _note_backward(self, block: _Block, call: int) -> None:
+        block.end = call
+        for tensor in self.parents[call]:
+            made = self.made_by(tensor)
+            is_saved = self.origin[made] < 0 or self.phase[made] == PHASE_FORWARD
+            if is_saved and block.trigger == NEVER:
+                block.trigger = call
+            if self.of_call[made] is block:
+                block.needed.add(self.storage[tensor])
+                block.stop = max(block.stop, made)
+
+    def made_by(self, tensor: int) -> int:
+        """Give the call that made a tensor; for a view derived in the backward pass, its source."""
+        made = self.maker[tensor]
+        root = self.root[self.storage[tensor]]
+        is_late_view = self.phase[made] == PHASE_BACKWARD and tensor != root
+        return self.maker[root] if is_late_view else made
+
+
+class _Checkpointing:
+    """Follows the program, lets go of what checkpointed blocks make, and runs them again."""
+
+    def __init__(self, program: Program, trace: Trace, paths: Sequence[str]) -> None:
+        self.program = program
+        self.read = _Reading(program, trace, paths)
+        self.triggers: dict[int, list[_Block]] = {}
+        for block in self.read.blocks:
+            self.triggers.setdefault(block.trigger, []).append(block)
+        self.hold_until = self._holds()
+        self.free_after: dict[int, list[int]] = {}
+        for storage, call in self._first_ends():
+            self.free_after.setdefault(call, []).append(storage)
+        self.references = [0] * len(self.read.root)
+        self.is_resident = [False] * len(self.read.root)
+        self.is_defined = [False] * len(self.read.storage)
+        self.done: list[Action] = []
+
+    def _holds(self) -> dict[int, int]:
+        """Give the inputs of checkpointed blocks, and the call up to which these keep them."""
+        read, found = self.read, dict[int, int]()
+        for block in read.blocks:
+            for call in filter(read.is_forward, range(block.first, block.last + 1)):
+                for tensor in read.parents[call]:
+                    storage = read.storage[tensor]
+                    if read.of_call[read.maker[read.root[storage]]] is not block:
+                        found[storage] = max(found.get(storage, NEVER), block.end)
+        return {s: call for s, call in found.items() if not read.is_constant[s]}
+
+    def _first_ends(self) -> Iterator[tuple[int, int]]:
+        """Give for what checkpointed blocks make the call after which it goes, the first time."""
+        read = self.read
+        own = {
+            storage: block
+            for storage, root in enumerate(read.root)
+            if (block := read.of_call[read.maker[root]]) is not None
+        }
+        last = {storage: read.maker[read.root[storage]] for storage in own}
+        for call, parents in enumerate(read.parents):
+            for storage in {read.storage[tensor] for tensor in parents} & own.keys():
+                if read.is_forward(call) or self._is_saved_outside(call, own[storage]):
+                    last[storage] = call
+        for storage, call in last.items():
+            yield storage, max(call, self.hold_until.get(storage, NEVER))
+
+    def _is_saved_outside(self, call: int, own: _Block) -> bool:
+        """Say whether a call reads what was saved by another part of the model than the block."""
+        read = self.read
+        return read.phase[call] != PHASE_BACKWARD or read.of_backward[call] is not own
+
+    def actions(self) -> list[Action]:
+        """Give the actions of the plan."""
+        for place, (code, operand) in enumerate(self.program.instructions.tolist()):
+            if code == RUN_CALL:
+                for block in self.triggers.get(operand, ()):
+                    self._run_again(block)
+                self._run(operand)
+                self._count(operand)
+                for storage in self.free_after.pop(operand, ()):
+                    self._free(storage)
+            elif code == RETAIN:
+                self.references[operand] += 1
+            elif code == RELEASE_STORAGE:
+                self._release(operand, place)
+        return self.done
+
+    def _count(self, call: int) -> None:
+        for tensor in self.read.results[call]:
+            self.references[self.read.storage[tensor]] += 1
+
+    def _release(self, storage: int, _: int) -> None:
+        self.references[storage] -= 1
+        if not self.references[storage]:
+            self._free(storage)
+
+    def _run(self, call: int) -> None:
+        """Compute a call; before it, whatever view it reads that went with its storage."""
+        for tensor in self.read.parents[call]:
+            if not self.is_defined[tensor]:
+                self._run(self.read.maker[tensor])
+        for storage in self.read.taken_over.get(call, ()):
+            self._free(storage)
+        self.done.append((COMPUTE, call))
+        for tensor in self.read.results[call]:
+            self.is_defined[tensor] = True
+            self.is_resident[self.read.storage[tensor]] = True
+
+    def _free(self, storage: int) -> None:
+        if self.is_resident[storage]:
+            self.is_resident[storage] = False
+            self.done.append((FREE, storage))
+            for tensor in self.read.tensors_of[storage]:
+                self.is_defined[tensor] = False
+
+    def _run_again(self, block: _Block) -> None:
+        """Run a block up to where all that its backward pass needs is there."""
+        read = self.read
+        again = [c for c in range(block.first, block.stop + 1) if read.of_call[c] is block]
+        made = {read.storage[tensor] for call in again for tensor in read.results[call]}
+        kept = block.needed | {storage for storage in made if self.is_resident[storage]}
+        last: dict[int, int] = {}
+        for call in again:
+            for tensor in (*read.parents[call], *read.results[call]):
+                last[read.storage[tensor]] = call
+        for call in again:
+            self._run(call)
+            self._free_all(s for s in made - kept if last[s] == call)
+
+    def _free_all(self, storages: Iterable[int]) -> None:
+        for storage in sorted(storages):
+            self._free(storage)
