@@ -167,13 +167,13 @@ class _Reading:
                 self.of_call[call] = block
         place = {origin: call for call, origin in reversed(list(enumerate(self.origin)))}
         for call, origin in enumerate(self.origin):
-            if origin < 0 or self.phase[call] != PHASE_BACKWARD:
+            forward = int(trace.call_forward[origin]) if origin >= 0 else NEVER
+            if forward == NEVER or self.phase[call] != PHASE_BACKWARD:
                 continue
-            forward = int(trace.call_forward[origin])
-            block = self.of_call[place[forward]] if forward >= 0 else None
-            if block is not None:
-                self.of_backward[call] = block
-                self._note_backward(block, call)
+            own = self.of_call[place[forward]]
+            if own is not None:
+                self.of_backward[call] = own
+                self._note_backward(own, call)
 
     def _note_backward(self, block: _Block, call: int) -> None:
         block.end = call
@@ -246,7 +246,7 @@ class _Checkpointing:
 
     def actions(self) -> list[Action]:
         """Give the actions of the plan."""
-        for place, (code, operand) in enumerate(self.program.instructions.tolist()):
+        for code, operand in self.program.instructions.tolist():
             if code == RUN_CALL:
                 for block in self.triggers.get(operand, ()):
                     self._run_again(block)
@@ -257,14 +257,14 @@ class _Checkpointing:
             elif code == RETAIN:
                 self.references[operand] += 1
             elif code == RELEASE_STORAGE:
-                self._release(operand, place)
+                self._release(operand)
         return self.done
 
     def _count(self, call: int) -> None:
         for tensor in self.read.results[call]:
             self.references[self.read.storage[tensor]] += 1
 
-    def _release(self, storage: int, _: int) -> None:
+    def _release(self, storage: int) -> None:
         self.references[storage] -= 1
         if not self.references[storage]:
             self._free(storage)

@@ -59,7 +59,6 @@ class NoClock:
         return [0] * len(starts)
 
 
-
 class Clock(Protocol):
     """What a recorder needs of a clock."""
 
