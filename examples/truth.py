@@ -2,8 +2,10 @@
 
 ``torch.utils.checkpoint`` is applied to blocks of three models in many ways. Each run's peak memory
 and slowdown are measured on this machine, and held against the execution of the same choice, as a
-Plan, on the trace that was captured without checkpointing. Needs PyTorch; four minutes on a quiet
-machine, ``--quick`` a few seconds (one small model, no times). Exits with 1 if a bound is missed.
+Plan, on the trace that was captured without checkpointing. Times are the processor's, of one
+thread, so that other work on the machine does not count; ``wall`` is the same by the wall's clock.
+Needs PyTorch; four minutes on a quiet machine, ``--quick`` a few seconds (one small model, no
+times). Exits with 1 if a bound is missed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import functools
 import gc
 import json
+import math
 import os
 import random
 import re
@@ -31,13 +34,20 @@ import torch
 from rematsim.checkpointing import checkpoint_plan
 from rematsim.execution import execute
 from rematsim.result import RunResult
-from rematsim.traces import capture_steps, measure_workspaces
-from rematsim.traces.capturing import Capture
+from rematsim.traces.clocks import HostClock
+from rematsim.traces.lowering import to_trace
+from rematsim.traces.merging import merge
+from rematsim.traces.recording import Recording, live_bytes
+from rematsim.traces.sessions import Session
+from rematsim.traces.stepping import whole
+from rematsim.traces.trace import Trace
+from rematsim.traces.workspaces import with_workspaces
 from torch.utils.checkpoint import checkpoint
 from training_models import Training, gpt, resnet32, unet
 
 MOST_PEAK_ERROR = 0.005  # of the peak above what is there before the step
 MOST_SLOWDOWN_ERROR = 0.05
+REPEATS = 7  # captured steps; times are medians
 # PyTorch turns Python's numbers into tensors of 8 bytes where no capture sees them.
 NUMBERS_BYTES = 64
 
@@ -122,27 +132,55 @@ def allocated_bytes(step: Callable[[], object]) -> int:
     return peak
 
 
-def seconds(step: Callable[[], object]) -> float:
+class CpuClock(HostClock):
+    """The thread's own time: what other processes on the machine take does not count."""
+
+    now = staticmethod(time.thread_time_ns)
+
+
+class Seconds(NamedTuple):
+    """How long a step took: of the processor's time, and by the clock on the wall."""
+
+    cpu: float
+    wall: float
+
+
+def seconds(step: Callable[[], object]) -> Seconds:
     """Time a step."""
-    started = time.perf_counter()
+    cpu, wall = time.process_time(), time.perf_counter()
     step()
-    return time.perf_counter() - started
+    return Seconds(time.process_time() - cpu, time.perf_counter() - wall)
+
+
+NOT_TIMED = Seconds(math.nan, math.nan)
 
 
 class Plain(NamedTuple):
     """A step without checkpointing: live storages only, and with workspaces; what was there."""
 
-    live: Capture
-    whole: Capture
+    live: Trace
+    whole: Trace
     fixed_bytes: int
+
+
+def recorded(made: Training) -> Recording:
+    """Capture a step once."""
+    session = Session("step", [made.model], [made.optimizer], clock=CpuClock())
+    session.open()
+    try:
+        loss = made.step()  # an output of the step
+    finally:
+        session.close()
+    del loss
+    return whole(session.recording())
 
 
 def captured(made: Training, name: str) -> Plain:
     """Capture a step without checkpointing."""
-    given = made.model, made.optimizer
-    live = capture_steps(made.step, *given, name=name, repeat=7)
-    whole = measure_workspaces(live, made.step, *given)
-    return Plain(live, whole, sum(c.bytes for c in live.recording.constants.values()))
+    live = merge([recorded(made) for _ in range(REPEATS)])
+    full = with_workspaces(live, made.step, made.model, made.optimizer)
+    fixed_bytes = sum(constant.bytes for constant in live.constants.values())
+    return Plain(to_trace(live, name), to_trace(full, name), fixed_bytes)
 
 
 class Pair:
@@ -151,37 +189,38 @@ class Pair:
     def __init__(self, made: Training, plain: Plain, label: str, names: list[str]) -> None:
         self.made, self.plain, self.label, self.names = made, plain, label, names
         self.peak_bytes = self.live_bytes = 0
-        self.ratios: list[float] = []
+        self.ratios: list[Seconds] = []
 
     def measure(self) -> None:
         """Measure the peak in two ways: as the allocator reports it, and by a capture."""
-        step, model, optimizer = self.made.step, self.made.model, self.made.optimizer
-        with checkpointed(model, self.names):
-            step()
-            self.peak_bytes = allocated_bytes(step)
-            log = capture_steps(step, model, optimizer, repeat=1, warmup=0)
-        self.live_bytes = log.peak_bytes - self.plain.fixed_bytes
+        with checkpointed(self.made.model, self.names):
+            self.made.step()
+            self.peak_bytes = allocated_bytes(self.made.step)
+            self.live_bytes = max(live_bytes(recorded(self.made))) - self.plain.fixed_bytes
 
     def time(self) -> None:
         """Time a plain step and a checkpointed one, one after the other."""
         before = seconds(self.made.step)
         with checkpointed(self.made.model, self.names):
-            self.ratios.append(seconds(self.made.step) / before)
+            after = seconds(self.made.step)
+        self.ratios.append(Seconds(after.cpu / before.cpu, after.wall / before.wall))
 
-    def simulated(self, log: Capture) -> RunResult:
+    def simulated(self, trace: Trace) -> RunResult:
         """Execute the choice on a trace."""
         paths = [f"{type(self.made.model).__name__}.{name}" for name in self.names]
-        return execute(log.trace, checkpoint_plan(log.trace, paths))
+        return execute(trace, checkpoint_plan(trace, paths))
 
     def row(self, model: str) -> dict[str, object]:
         """Simulate, and put it beside what was measured."""
         # checkpoint() keeps a state for each block, and one more while a block runs again.
         states_bytes = (len(self.names) + 1) * torch.get_rng_state().nbytes
         beyond = states_bytes + NUMBERS_BYTES - self.plain.fixed_bytes
-        whole = self.simulated(self.plain.whole)
-        peak, live = (r.peak_bytes + beyond for r in (whole, self.simulated(self.plain.live)))
-        assert whole.slowdown is not None, whole.message
-        slowdown = statistics.median(self.ratios) if self.ratios else float("nan")
+        result = self.simulated(self.plain.whole)
+        peak, live = (r.peak_bytes + beyond for r in (result, self.simulated(self.plain.live)))
+        assert result.slowdown is not None, result.message
+        cpu, wall = (
+            statistics.median(ratios) for ratios in zip(*self.ratios or [NOT_TIMED], strict=True)
+        )
         return {
             "model": model,
             "checkpointed": f"{self.label} ({len(self.names)})",
@@ -189,9 +228,10 @@ class Pair:
             "simulated": peak,
             "error": peak / self.peak_bytes - 1,
             "live error": live / self.live_bytes - 1,
-            "slowdown": slowdown,
-            "simulated slowdown": whole.slowdown,
-            "difference": whole.slowdown - slowdown,
+            "wall": wall,
+            "slowdown": cpu,
+            "simulated slowdown": result.slowdown,
+            "difference": result.slowdown - cpu,
         }
 
 
@@ -236,6 +276,7 @@ FORMATS = {
     "simulated": "{:,}".format,
     "error": "{:.3%}".format,
     "live error": "{:.3%}".format,
+    "wall": "{:.3f}".format,
     "slowdown": "{:.3f}".format,
     "simulated slowdown": "{:.3f}".format,
     "difference": "{:+.3f}".format,
@@ -246,7 +287,7 @@ def main() -> int:
     """Measure, print the table and the verdict."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small model, no times")
-    parser.add_argument("--rounds", type=int, default=7, help="timed steps of each pair")
+    parser.add_argument("--rounds", type=int, default=5, help="timed steps of each pair")
     parser.add_argument("--csv", type=Path, help="file for the table")
     options = parser.parse_args()
     torch.set_num_threads(1)

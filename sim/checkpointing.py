@@ -10,7 +10,7 @@ in no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .errors import InputError
@@ -111,6 +111,7 @@ class _Reading:
         self.origin: list[int] = calls["origin"].tolist()
         self.is_constant: list[bool] = (program.storages["is_constant"][:-1] == 1).tolist()
         self.taken_over = self._taken_over(program)
+        self.dies_after = self._deaths(program)
         self.tensors_of: list[list[int]] = [[] for _ in self.root]
         for tensor, storage in enumerate(self.storage):
             self.tensors_of[storage].append(tensor)
@@ -129,6 +130,28 @@ class _Reading:
             if old >= 0 and ends:
                 found.setdefault(call, []).append(old)
         return found
+
+    def _deaths(self, program: Program) -> list[int]:
+        """Give for each storage the call after which the plain run lets it go; none for outputs."""
+        found, references, call = [len(self.origin)] * len(self.root), [0] * len(self.root), NEVER
+        for code, operand in program.instructions.tolist():
+            if code == RUN_CALL:
+                call = operand
+                for tensor in self.results[call]:
+                    references[self.storage[tensor]] += 1
+            elif code in (RETAIN, RELEASE_STORAGE):
+                references[operand] += 1 if code == RETAIN else -1
+                if not references[operand]:
+                    found[operand] = call
+        return found
+
+    def held_until(self, storage: int) -> int:
+        """Give the call up to which the program itself holds a storage, if that is seen.
+
+        What is saved lives on, so that nothing tells when the program lets go of it.
+        """
+        call = self.dies_after[storage]
+        return call if call == len(self.origin) or self.is_forward(call) else NEVER
 
     def is_forward(self, call: int) -> bool:
         """Say whether a call is the model's, in the forward pass."""
@@ -203,16 +226,22 @@ class _Checkpointing:
         self.triggers: dict[int, list[_Block]] = {}
         for block in self.read.blocks:
             self.triggers.setdefault(block.trigger, []).append(block)
-        self.hold_until = self._holds()
-        self.free_after: dict[int, list[int]] = {}
-        for storage, call in self._first_ends():
-            self.free_after.setdefault(call, []).append(storage)
-        self.references = [0] * len(self.read.root)
+        self.free_after = self._ends()
         self.is_resident = [False] * len(self.read.root)
         self.is_defined = [False] * len(self.read.storage)
         self.done: list[Action] = []
 
-    def _holds(self) -> dict[int, int]:
+    def _ends(self) -> dict[int, list[int]]:
+        """Give the storages that go after each call: twice, what checkpointed blocks make."""
+        read, inputs, first = self.read, self._inputs(), self._last_reads()
+        ends: dict[int, list[int]] = {}
+        for storage, dies in enumerate(read.dies_after):
+            held = max(first.get(storage, dies), inputs.get(storage, NEVER))
+            for call in {held, max(held, dies)}:
+                ends.setdefault(call, []).append(storage)
+        return ends
+
+    def _inputs(self) -> dict[int, int]:
         """Give the inputs of checkpointed blocks, and the call up to which these keep them."""
         read, found = self.read, dict[int, int]()
         for block in read.blocks:
@@ -221,53 +250,37 @@ class _Checkpointing:
                     storage = read.storage[tensor]
                     if read.of_call[read.maker[read.root[storage]]] is not block:
                         found[storage] = max(found.get(storage, NEVER), block.end)
-        return {s: call for s, call in found.items() if not read.is_constant[s]}
+        return found
 
-    def _first_ends(self) -> Iterator[tuple[int, int]]:
-        """Give for what checkpointed blocks make the call after which it goes, the first time."""
+    def _last_reads(self) -> dict[int, int]:
+        """Give for what checkpointed blocks make the call up to which others than these need it."""
         read = self.read
         own = {
             storage: block
             for storage, root in enumerate(read.root)
             if (block := read.of_call[read.maker[root]]) is not None
         }
-        last = {storage: read.maker[read.root[storage]] for storage in own}
+        last = {s: max(read.maker[read.root[s]], read.held_until(s)) for s in own}
         for call, parents in enumerate(read.parents):
             for storage in {read.storage[tensor] for tensor in parents} & own.keys():
-                if read.is_forward(call) or self._is_saved_outside(call, own[storage]):
-                    last[storage] = call
-        for storage, call in last.items():
-            yield storage, max(call, self.hold_until.get(storage, NEVER))
+                if self._reads_on(call, own[storage]):
+                    last[storage] = max(last[storage], call)
+        return last
 
-    def _is_saved_outside(self, call: int, own: _Block) -> bool:
-        """Say whether a call reads what was saved by another part of the model than the block."""
+    def _reads_on(self, call: int, own: _Block) -> bool:
+        """Say whether a call reads more than what the block itself saved."""
         read = self.read
         return read.phase[call] != PHASE_BACKWARD or read.of_backward[call] is not own
 
     def actions(self) -> list[Action]:
         """Give the actions of the plan."""
-        for code, operand in self.program.instructions.tolist():
+        for code, call in self.program.instructions.tolist():
             if code == RUN_CALL:
-                for block in self.triggers.get(operand, ()):
+                for block in self.triggers.get(call, ()):
                     self._run_again(block)
-                self._run(operand)
-                self._count(operand)
-                for storage in self.free_after.pop(operand, ()):
-                    self._free(storage)
-            elif code == RETAIN:
-                self.references[operand] += 1
-            elif code == RELEASE_STORAGE:
-                self._release(operand)
+                self._run(call)
+                self._free_all(self.free_after.get(call, ()))
         return self.done
-
-    def _count(self, call: int) -> None:
-        for tensor in self.read.results[call]:
-            self.references[self.read.storage[tensor]] += 1
-
-    def _release(self, storage: int) -> None:
-        self.references[storage] -= 1
-        if not self.references[storage]:
-            self._free(storage)
 
     def _run(self, call: int) -> None:
         """Compute a call; before it, whatever view it reads that went with its storage."""
@@ -298,6 +311,8 @@ class _Checkpointing:
         for call in again:
             for tensor in (*read.parents[call], *read.results[call]):
                 last[read.storage[tensor]] = call
+        for storage in made:
+            last[storage] = max(last[storage], min(read.held_until(storage), again[-1]))
         for call in again:
             self._run(call)
             self._free_all(s for s in made - kept if last[s] == call)

@@ -55,18 +55,18 @@ def words(trace: Trace, blocks: list[str]) -> str:
 
 
 def test_no_block_is_the_run_itself() -> None:
-    assert words(two_blocks(), []) == "in a b c d ge -d gd -ge -c gc -gd -b gb -gc -a ga -gb"
+    assert words(two_blocks(), []) == "in a b c d ge -d gd -c -ge gc -b -gd gb -a -gc ga -gb"
 
 
 def test_a_block_runs_again_when_its_backward_pass_needs_what_it_saved() -> None:
     """a goes after b has read it; b, the other block's input, stays; b is not made again."""
-    plan = "in a b -a c d ge -d gd -ge -c gc -b -gd a gb -gc -a ga -gb"
+    plan = "in a b -a c d ge -d gd -c -ge gc -b -gd a gb -a -gc ga -gb"
     assert words(two_blocks(), ["m.0"]) == plan
 
 
 def test_an_input_of_a_checkpointed_block_stays_until_its_backward_pass_ends() -> None:
     """c goes at d and is made again for gd; it is no more needed after that."""
-    plan = "in a b c d -c ge -d c gd -ge -c gc -gd -b gb -gc -a ga -gb"
+    plan = "in a b c d -c ge -d c gd -c -ge gc -b -gd gb -a -gc ga -gb"
     assert words(two_blocks(), ["m.1"]) == plan
 
 
