@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
 
+import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 from rematsim.checkpointing import checkpoint_plan
@@ -283,12 +284,28 @@ FORMATS = {
 }
 
 
+def drawn(table: pd.DataFrame, path: Path) -> None:
+    """Draw what was simulated against what was measured."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
+    columns = (("peak", "simulated", 1e6, "MB"), ("slowdown", "simulated slowdown", 1, "slowdown"))
+    for panel, (measured_column, simulated_column, unit, name) in zip(panels, columns, strict=True):
+        for model, rows in table.groupby("model", sort=False):
+            x, y = rows[measured_column] / unit, rows[simulated_column] / unit
+            panel.plot(x, y, "o", fillstyle="none", label=model)
+        low, high = panel.get_xlim()
+        panel.plot((low, high), (low, high), color="0.6", linewidth=0.8, zorder=0)
+        panel.set(xlabel=f"measured {name}", ylabel=f"simulated {name}")
+    panels[0].legend()
+    figure.savefig(path, dpi=150)
+
+
 def main() -> int:
     """Measure, print the table and the verdict."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small model, no times")
     parser.add_argument("--rounds", type=int, default=5, help="timed steps of each pair")
     parser.add_argument("--csv", type=Path, help="file for the table")
+    parser.add_argument("--figure", type=Path, help="file for a picture of it")
     options = parser.parse_args()
     torch.set_num_threads(1)
     subjects = (QUICK,) if options.quick else SUBJECTS
@@ -297,6 +314,8 @@ def main() -> int:
     print(table.to_string(index=False, formatters=FORMATS))
     if options.csv:
         table.to_csv(options.csv, index=False)
+    if options.figure:
+        drawn(table, options.figure)
     line, is_kept = verdict(table)
     print(line)
     return 0 if is_kept else 1

@@ -74,8 +74,9 @@ def test_the_plan_is_executed_and_costs_what_runs_again() -> None:
     result = execute(two_blocks(), checkpoint_plan(two_blocks(), ["m.0", "m.1"]))
     assert result.status == "ok"
     assert (result.model_ns, result.remat_ns) == (9, 2)  # a and c
-    # Plain: in, a, b, c, d and gd; here a is away then.
+    # At gd: in, b, ge, c and gd. Without checkpoints, at ge: in, a, b, c, d and ge.
     assert result.peak_bytes == 50
+    assert execute(two_blocks(), checkpoint_plan(two_blocks(), [])).peak_bytes == 60
 
 
 @pytest.mark.parametrize(
