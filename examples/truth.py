@@ -4,7 +4,8 @@
 and slowdown are measured on this machine, and held against the execution of the same choice, as a
 Plan, on the trace that was captured without checkpointing. Times are the processor's, of one
 thread, so that other work on the machine does not count; ``wall`` is the same by the wall's clock.
-Needs PyTorch, and some minutes; ``--quick`` a few seconds (one small model, no times). Exits with 1 if a bound is missed.
+Needs PyTorch, and some minutes; ``--quick`` a few seconds (one small model, no times).
+Exits with 1 if a bound is missed.
 """
 
 from __future__ import annotations
