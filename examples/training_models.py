@@ -125,10 +125,10 @@ class UNet(nn.Module):
         return self.tail(x)
 
 
-def unet() -> Training:
-    """Make a U-Net of four levels on 64x64 images, batch 8, SGD."""
+def unet(batch: int = 8) -> Training:
+    """Make a U-Net of four levels on 64x64 images, SGD."""
     model = UNet(width=8, depth=3)
-    x, y = torch.randn(8, 3, 64, 64), torch.rand(8, 1, 64, 64)
+    x, y = torch.randn(batch, 3, 64, 64), torch.rand(batch, 1, 64, 64)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return training(
         model,

@@ -17,7 +17,7 @@ LAYERS = {
     "sequences state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload bounds requirements result report",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice simulation comparison conformance inspection "
+    "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
     "grid store workers sweeps",
     "package": "rematsim",

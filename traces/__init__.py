@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .capturing import capture as capture
     from .capturing import capture_steps as capture_steps
+    from .capturing import measure_workspaces as measure_workspaces
     from .faking import capture_fake as capture_fake
     from .marks import mark_step as mark_step
 
-# Public name -> its module; all but the last need torch, and are imported when asked for (PEP 562).
+# Public name -> its module; all but marks need torch, and are imported when asked for (PEP 562).
 _PLACES = {
     "capture": "capturing",
     "capture_fake": "faking",
     "capture_steps": "capturing",
     "mark_step": "marks",
+    "measure_workspaces": "capturing",
 }
 __all__ = list(_PLACES)
 

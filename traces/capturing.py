@@ -188,6 +188,36 @@ def capture_steps(
     return Capture(name, merge(recordings))
 
 
+def measure_workspaces(
+    log: Capture, step: Callable[[], object], model: Any = None, optimizer: Any = None
+) -> Capture:
+    """Run a captured step once more and note what each call takes beyond what it leaves.
+
+    A capture sees storages before and after a call. What the call takes in between and gives back,
+    such as a convolution's copy of an activation, PyTorch's profiler reports (on the CPU).
+
+    Parameters
+    ----------
+    log : Capture
+        Of ``capture_steps``.
+    step, model, optimizer
+        As they were given to it.
+
+    Returns
+    -------
+    Capture
+        The same, with workspaces.
+
+    Raises
+    ------
+    TraceError
+        If the step does not run as it was captured.
+    """
+    from .workspaces import with_workspaces
+
+    return Capture(log.name, with_workspaces(log.recording, step, model, optimizer))
+
+
 def _check_repeat(repeat: int) -> None:
     if repeat < 1:
         raise InputError(f"repeat {repeat}: at least one run must be recorded")

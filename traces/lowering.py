@@ -239,6 +239,7 @@ class _Lowering:
             arguments,
             [result[:3] for result in results],
             call.time_ns,
+            workspace_bytes=call.workspace_bytes,
             mutates=mutates,
             phase=call.phase,
             module=call.module + RECOMPUTED if call.is_recomputed else call.module,

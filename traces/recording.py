@@ -45,7 +45,8 @@ class RecordedCall(NamedTuple):
     ``bytes_after`` has the storages that the call made or resized, with their size afterwards;
     ``written`` the positions in ``arguments`` that it wrote to; ``autograd_node`` the number that
     a forward call and its backward calls share, or -1; ``is_recomputed``: activation
-    checkpointing runs it a second time, for the backward pass.
+    checkpointing runs it a second time, for the backward pass; ``workspace_bytes``: what it takes
+    while it runs, beyond what it leaves, where that was measured.
     """
 
     operator: str
@@ -59,6 +60,7 @@ class RecordedCall(NamedTuple):
     tags: int
     autograd_node: int
     is_recomputed: bool = False
+    workspace_bytes: int = 0
 
 
 class Death(NamedTuple):

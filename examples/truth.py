@@ -1,0 +1,337 @@
+"""Does the simulator tell the truth? Checkpointed training steps, measured and simulated.
+
+``torch.utils.checkpoint`` is applied to blocks of three models in many ways. Each run's peak memory
+and slowdown are measured on this machine, and held against the execution of the same choice, as a
+Plan, on the trace that was captured without checkpointing. Times are the processor's, of one
+thread, so that other work on the machine does not count; ``wall`` is the same by the wall's clock.
+Needs PyTorch, and some minutes; ``--quick`` a few seconds (one small model, no times).
+Exits with 1 if a bound is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import functools
+import gc
+import json
+import math
+import os
+import random
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import torch
+from rematsim.checkpointing import checkpoint_plan
+from rematsim.execution import execute
+from rematsim.result import RunResult
+from rematsim.traces.clocks import HostClock
+from rematsim.traces.lowering import to_trace
+from rematsim.traces.merging import merge
+from rematsim.traces.recording import Recording, live_bytes
+from rematsim.traces.sessions import Session
+from rematsim.traces.stepping import whole
+from rematsim.traces.trace import Trace
+from rematsim.traces.workspaces import with_workspaces
+from torch.utils.checkpoint import checkpoint
+from training_models import Training, gpt, resnet32, unet
+
+MOST_PEAK_ERROR = 0.005  # of the peak above what is there before the step
+MOST_SLOWDOWN_ERROR = 0.05
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
+REPEATS = 7  # captured steps; times are medians
+# PyTorch turns Python's numbers into tensors of 8 bytes where no capture sees them.
+NUMBERS_BYTES = 64
+
+
+class Subject(NamedTuple):
+    """A model to be tried.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Makes the model and its step.
+    blocks : str
+        Pattern of the names of its blocks.
+    """
+
+    name: str
+    make: Callable[[], Training]
+    blocks: str
+
+
+UNET_BLOCKS = r"head|down\.\d+|merge\.\d+"
+SUBJECTS = (
+    Subject("resnet32", lambda: resnet32(32), r"[3-9]|1[0-7]"),
+    Subject("gpt", lambda: gpt(8), r"blocks\.\d+"),
+    Subject("unet", lambda: unet(24), UNET_BLOCKS),
+)
+QUICK = Subject("unet", lambda: unet(4), UNET_BLOCKS)
+
+
+def choices(n: int) -> dict[str, tuple[int, ...]]:
+    """Give ways to choose some of n blocks."""
+    blocks = range(n)
+    found = {
+        "all": blocks,
+        "every 2nd": blocks[1::2],
+        "every 2nd, from the first": blocks[::2],
+        "every 3rd": blocks[2::3],
+        "the first": blocks[:1],
+        "the last": blocks[-1:],
+        "first half": blocks[: n // 2],
+        "last half": blocks[n // 2 :],
+        "middle": blocks[n // 4 : -(n // 4)],
+    }
+    draw = random.Random(n)
+    for share in (0.4, 0.7):
+        found[f"random {share:.0%}"] = sorted(draw.sample(blocks, round(share * n)))
+    unique = {tuple(chosen): label for label, chosen in reversed(found.items())}
+    return {label: chosen for chosen, label in reversed(unique.items())}
+
+
+@contextmanager
+def checkpointed(model: torch.nn.Module, names: list[str]) -> Iterator[None]:
+    """Let some modules of a model run under ``torch.utils.checkpoint``."""
+    modules = [model.get_submodule(name) for name in names]
+    for module in modules:
+        module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.forward
+
+
+def allocated_bytes(step: Callable[[], object]) -> int:
+    """Run a step and give the peak above its beginning, as the allocator reports it."""
+    gc.collect()
+    cpu = torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiler:
+        step()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "profile.json"
+        profiler.export_chrome_trace(str(path))
+        events = json.loads(path.read_bytes())["traceEvents"]
+    changes = [(e["ts"], e["args"]["Bytes"]) for e in events if e.get("name") == "[memory]"]
+    now = peak = 0
+    for _, change in sorted(changes, key=lambda event: event[0]):
+        now += change
+        peak = max(peak, now)
+    return peak
+
+
+def keep_memory() -> None:
+    """Let freed memory stay with the process, as GPU allocators do: no new pages in each step."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc has it
+    if mallopt is not None:
+        mallopt(M_MMAP_MAX, 0)
+        mallopt(M_TRIM_THRESHOLD, 2**30)
+
+
+class CpuClock(HostClock):
+    """The thread's own time: what other processes on the machine take does not count."""
+
+    now = staticmethod(time.thread_time_ns)
+
+
+class Seconds(NamedTuple):
+    """How long a step took: of the processor's time, and by the clock on the wall."""
+
+    cpu: float
+    wall: float
+
+
+def seconds(step: Callable[[], object]) -> Seconds:
+    """Time a step."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    step()
+    return Seconds(time.process_time() - cpu, time.perf_counter() - wall)
+
+
+NOT_TIMED = Seconds(math.nan, math.nan)
+
+
+class Plain(NamedTuple):
+    """A step without checkpointing: live storages only, and with workspaces; what was there."""
+
+    live: Trace
+    whole: Trace
+    fixed_bytes: int
+
+
+def recorded(made: Training) -> Recording:
+    """Capture a step once."""
+    session = Session("step", [made.model], [made.optimizer], clock=CpuClock())
+    session.open()
+    try:
+        loss = made.step()  # an output of the step
+    finally:
+        session.close()
+    del loss
+    return whole(session.recording())
+
+
+def captured(made: Training, name: str) -> Plain:
+    """Capture a step without checkpointing."""
+    live = merge([recorded(made) for _ in range(REPEATS)])
+    full = with_workspaces(live, made.step, made.model, made.optimizer)
+    fixed_bytes = sum(constant.bytes for constant in live.constants.values())
+    return Plain(to_trace(live, name), to_trace(full, name), fixed_bytes)
+
+
+class Pair:
+    """A model and a choice of its blocks: what is simulated, and what is measured."""
+
+    def __init__(self, made: Training, plain: Plain, label: str, names: list[str]) -> None:
+        self.made, self.plain, self.label, self.names = made, plain, label, names
+        self.peak_bytes = self.live_bytes = 0
+        self.ratios: list[Seconds] = []
+
+    def measure(self) -> None:
+        """Measure the peak in two ways: as the allocator reports it, and by a capture."""
+        with checkpointed(self.made.model, self.names):
+            self.made.step()
+            self.peak_bytes = allocated_bytes(self.made.step)
+            self.live_bytes = max(live_bytes(recorded(self.made))) - self.plain.fixed_bytes
+
+    def time(self) -> None:
+        """Time a plain step and a checkpointed one, one after the other."""
+        before = seconds(self.made.step)
+        with checkpointed(self.made.model, self.names):
+            after = seconds(self.made.step)
+        self.ratios.append(Seconds(after.cpu / before.cpu, after.wall / before.wall))
+
+    def simulated(self, trace: Trace) -> RunResult:
+        """Execute the choice on a trace."""
+        paths = [f"{type(self.made.model).__name__}.{name}" for name in self.names]
+        return execute(trace, checkpoint_plan(trace, paths))
+
+    def row(self, model: str) -> dict[str, object]:
+        """Simulate, and put it beside what was measured."""
+        # checkpoint() keeps a state for each block, and one more while a block runs again.
+        states_bytes = (len(self.names) + 1) * torch.get_rng_state().nbytes
+        beyond = states_bytes + NUMBERS_BYTES - self.plain.fixed_bytes
+        result = self.simulated(self.plain.whole)
+        peak, live = (r.peak_bytes + beyond for r in (result, self.simulated(self.plain.live)))
+        assert result.slowdown is not None, result.message
+        cpu, wall = (
+            statistics.median(ratios) for ratios in zip(*self.ratios or [NOT_TIMED], strict=True)
+        )
+        return {
+            "model": model,
+            "checkpointed": f"{self.label} ({len(self.names)})",
+            "peak": self.peak_bytes,
+            "simulated": peak,
+            "error": peak / self.peak_bytes - 1,
+            "live error": live / self.live_bytes - 1,
+            "wall": wall,
+            "slowdown": cpu,
+            "simulated slowdown": result.slowdown,
+            "difference": result.slowdown - cpu,
+        }
+
+
+def pairs_of(subject: Subject, made: Training) -> list[Pair]:
+    """Capture a model and list the choices of its blocks."""
+    made.step()
+    plain = captured(made, subject.name)
+    names = [name for name, _ in made.model.named_modules() if re.fullmatch(subject.blocks, name)]
+    return [
+        Pair(made, plain, label, [names[block] for block in chosen])
+        for label, chosen in choices(len(names)).items()
+    ]
+
+
+def measured(subject: Subject, rounds: int, n_choices: int | None) -> pd.DataFrame:
+    """Measure and simulate a model; times in rounds over all choices, against drift."""
+    torch.manual_seed(0)
+    pairs = pairs_of(subject, subject.make())[:n_choices]
+    for pair in pairs:
+        pair.measure()
+    for _ in range(rounds):
+        for pair in pairs:
+            pair.time()
+    return pd.DataFrame([pair.row(subject.name) for pair in pairs])
+
+
+def verdict(table: pd.DataFrame) -> tuple[str, bool]:
+    """Sum up in a line; say whether all bounds are kept."""
+    peak, live, slow = (table[c].abs().max() for c in ("error", "live error", "difference"))
+    too_low = int((table["simulated"] < table["peak"]).sum())
+    times = "not measured" if pd.isna(slow) else f"within {slow:.3f}"
+    line = (
+        f"{len(table)} pairs: peak within {peak:.3%} (of live storages alone: {live:.3%}), "
+        f"slowdown {times}, {too_low} said to fit that do not"
+    )
+    is_kept = peak <= MOST_PEAK_ERROR and not too_low and not slow > MOST_SLOWDOWN_ERROR
+    return line, bool(is_kept)
+
+
+FORMATS = {
+    "peak": "{:,}".format,
+    "simulated": "{:,}".format,
+    "error": "{:.3%}".format,
+    "live error": "{:.3%}".format,
+    "wall": "{:.3f}".format,
+    "slowdown": "{:.3f}".format,
+    "simulated slowdown": "{:.3f}".format,
+    "difference": "{:+.3f}".format,
+}
+
+
+def drawn(table: pd.DataFrame, path: Path) -> None:
+    """Draw what was simulated against what was measured."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
+    columns = (("peak", "simulated", 1e6, "MB"), ("slowdown", "simulated slowdown", 1, "slowdown"))
+    for panel, (measured_column, simulated_column, unit, name) in zip(panels, columns, strict=True):
+        for model, rows in table.groupby("model", sort=False):
+            x, y = rows[measured_column] / unit, rows[simulated_column] / unit
+            panel.plot(x, y, "o", fillstyle="none", label=model)
+        low, high = panel.get_xlim()
+        panel.plot((low, high), (low, high), color="0.6", linewidth=0.8, zorder=0)
+        panel.set(xlabel=f"measured {name}", ylabel=f"simulated {name}")
+    panels[0].legend()
+    figure.savefig(path, dpi=150)
+
+
+def main() -> int:
+    """Measure, print the table and the verdict."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one small model, no times")
+    parser.add_argument("--rounds", type=int, default=3, help="timed steps of each pair")
+    parser.add_argument("--csv", type=Path, help="file for the table")
+    parser.add_argument("--figure", type=Path, help="file for a picture of it")
+    options = parser.parse_args()
+    keep_memory()
+    torch.set_num_threads(1)
+    subjects = (QUICK,) if options.quick else SUBJECTS
+    limits = (0, 3) if options.quick else (options.rounds, None)
+    tables = []
+    for subject in subjects:
+        tables.append(measured(subject, *limits))
+        print(tables[-1].to_string(index=False, formatters=FORMATS), flush=True)
+    table = pd.concat(tables)
+    if options.csv:
+        table.to_csv(options.csv, index=False)
+    if options.figure:
+        drawn(table, options.figure)
+    line, is_kept = verdict(table)
+    print(line)
+    return 0 if is_kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
