@@ -105,6 +105,7 @@ class _Program:
         self.rows += [(columns, np.array([1.0, 1.0, -1.0]), 0.0) for columns in sources]
 
     def dual_value(self) -> float:
+        """Solve it, and give what its dual solution proves."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_matrix
 
