@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .errors import InputError
 from .jit import Bundle, Entry, entry
+from .moment_bounds import Lives, least_repeats_ns
 from .program import Program
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 NOT_POSSIBLE = -1.0
+MOMENTS, APART = 3, 0.02  # looked at more closely, and so much of all calls from each other
 
 
 class Spans(Bundle):
@@ -139,6 +141,12 @@ def lower_bound(program: Program, budget: int | None) -> float:
     Its fractional relaxation is a lower bound of it. Each moment gives a bound; the answer is the
     largest. Calls that cannot run twice cannot be dropped: their results count as held. QED.
 
+    At the moments with the largest bounds what a call reads is looked at too. A call that runs
+    again after c reads storages that were made before c, each of which is in memory at c (whether
+    it is read again in the model's own order or not), or is made again after c by a call that so
+    runs again too. With views not counted, the relaxation of that is a linear program
+    (``moment_bounds.py``).
+
     References
     ----------
     The relaxation: Dantzig, Operations Research 5 (1957), 266.
@@ -146,25 +154,50 @@ def lower_bound(program: Program, budget: int | None) -> float:
     base = program.base_compute_ns
     if budget is None:
         return float(base)
-    spans = _spans(program)
+    known = _knowledge(program)
+    if budget not in known.bounds:
+        known.bounds[budget] = base + _repeats(program, known, budget)
+    return float(known.bounds[budget])
+
+
+def _repeats(program: Program, known: _Knowledge, budget: int) -> float:
+    """Bound what runs again: by the knapsack everywhere, then more closely where that is most."""
+    spans = known.spans
     dropped = np.zeros(len(spans.demand))
     trees = (np.zeros(len(spans.size) + 1, np.int64) for _ in range(2))
     sums = Sums(**dict(zip(("size", "cost"), trees, strict=True)), dropped_cost=dropped)
     if _scan().function(spans, sums, budget) >= 0:
         return math.inf
+    most, left = float(dropped.max(initial=0.0)), dropped.copy()
+    for _ in range(MOMENTS):
+        if left.max(initial=0.0) <= 0:
+            break
+        call = int(left.argmax())
+        most = max(most, least_repeats_ns(program, known.lives, call, budget))
+        reach = 1 + int(APART * len(left))
+        left[max(0, call - reach) : call + reach + 1] = 0
     # Costs are whole, so the cost of a run is; the tolerance is far above the error of a sum.
-    return float(base + math.ceil(dropped.max(initial=0.0) * (1 - 1e-12) - 1e-6))
+    return math.ceil(most * (1 - 1e-10) - 1e-6)
 
 
-_known: WeakKeyDictionary[Program, Spans] = WeakKeyDictionary()
+class _Knowledge(NamedTuple):
+    """What has been worked out for a Program, and its bounds by budget."""
+
+    spans: Spans
+    lives: Lives
+    bounds: dict[int, float]
 
 
-def _spans(program: Program) -> Spans:
+_known: WeakKeyDictionary[Program, _Knowledge] = WeakKeyDictionary()
+
+
+def _knowledge(program: Program) -> _Knowledge:
     """Work out what lives across each call, once for all budgets."""
     if program not in _known:
         if (program.tensors["takes_over"] >= 0).any():
             raise InputError("lower bound: mutation 'inplace': bounds are for 'copy'")
-        _known[program] = _Spanning(program).spans()
+        spanning = _Spanning(program)
+        _known[program] = _Knowledge(spanning.spans(), spanning.lives(), {})
     return _known[program]
 
 
@@ -183,6 +216,13 @@ class _Spanning:
         np.maximum.at(self.last, self.read_storage, self.read_call)
         repeatable = calls["is_recomputable"] == 1
         self.may_go = repeatable[self.maker] & ~self.is_constant
+
+    def lives(self) -> Lives:
+        """Give when storages are made and read."""
+        return Lives(
+            self.size, self.maker, self.last, self.is_constant, self.may_go, self.read_storage,
+            self.read_call, self._demand(),
+        )  # fmt: skip
 
     def _reads(self) -> tuple[Int64, Int64]:
         """Give each pair of a storage and a call that reads it, outputs as read at the end."""

@@ -15,7 +15,8 @@ LAYERS = {
     "traces": "traces",
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
     "sequences state layout lowering memory pool events randomness classes neighborhood "
-    "nextuse residence engine choosing compiled runner workload bounds requirements result report",
+    "nextuse residence engine choosing compiled runner workload moment_bounds bounds requirements "
+    "result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "

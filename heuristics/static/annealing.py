@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
-START_SHARE = 0.2  # of the time, for what is started from
+START_SHARE = 0.15  # of the time, for what is started from
 ROUNDS, MOST_STEPS = 4, 1_000_000
 # Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
 HOT, COLD = 0.5, 0.01

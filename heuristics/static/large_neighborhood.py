@@ -28,12 +28,13 @@ from .parts import Layout
 from .registry import FEASIBLE, PlannerResult, planner
 from .rotor import read_again
 from .solving import DONE, solve
-from .stages import links_of
+from .stages import links_of, made_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ANNEALING_SHARE = 0.3  # of the time, for where this starts
+# Of the time, for where this starts: with starts that fit, and without.
+ANNEALING_SHARE, FIRST_SHARE = 0.3, 0.6
 ANNEALING_STEPS, ROUNDS = 20_000, 60  # without a time limit
 MOST_PARTS = 1_000_000
 FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 24, 6, 200  # of a part, in nodes
@@ -77,7 +78,7 @@ def large_neighborhood(
     if budget is None or evaluate(graph, naive).peak_bytes <= budget:
         return PlannerResult(FEASIBLE, naive)
     limit, steps = (None, ANNEALING_STEPS) if time_limit is None else (time_limit, 0)
-    share = None if limit is None else ANNEALING_SHARE * limit
+    share = None if limit is None else (ANNEALING_SHARE if starts else FIRST_SHARE) * limit
     begun = annealing(graph, budget, starts=starts, time_limit=share, seed=seed, steps=steps)
     if begun.schedule is None:
         if limit is None:
@@ -172,10 +173,7 @@ class Gaps:
                 seen[value] = at
         self.repeated = np.array(repeated, np.int64).reshape(-1, 3)
         self.kept = np.array(kept, np.int64).reshape(-1, 3)
-        made_bytes = np.add.reduceat(
-            np.append(graph.size, 0), np.minimum(graph.value_pointer[:-1], graph.n_values)
-        )
-        self.density = (graph.cost + 1.0) / np.maximum(made_bytes, 1)
+        self.density = (graph.cost + 1.0) / np.maximum(made_bytes(graph), 1)
 
     def all(self) -> set[int]:
         """Give all nodes that may run again."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from ...static_graph import Schedule, StaticGraph, evaluate
 from .registry import get
 
-# The better ones first; each gets its part of what is left of the time for all.
-TRIVIAL = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)",
-           "chen-sqrt", "chen-greedy(points=articulation)", "knapsack", "chen-greedy",
-           "checkpoint-last")  # fmt: skip
-LAST_RESORT = "treewidth"  # takes little memory, and many computations
-LEAST_PART = 0.2
+QUICK = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)", "chen-sqrt")
+# Where none of these fits; they take little memory, and many computations.
+LAST_RESORTS = ("treewidth", "revolve")
+SLOW = ("chen-greedy(points=articulation)", "knapsack", "chen-greedy", "checkpoint-last")
+TRIVIAL = (*QUICK, *SLOW)
+LEAST_PART, LAST_PART = 0.2, 0.4  # of the time that is left for all, for one of them
 _TINY = 0.01  # seconds, for planners that are asked when there is no time
 
 
@@ -69,14 +69,15 @@ def best_start(
     best = Start(graph, budget)
     for schedule in starts:
         best.offer(schedule)
-    limit = None
-    for number, method in enumerate(TRIVIAL):
+    for method in (*QUICK, *LAST_RESORTS, *SLOW):
+        if method in LAST_RESORTS and best.schedule is not None:
+            continue
+        limit = None
         if seconds is not None:
             left = seconds - (time.perf_counter() - best.started)
             if left <= 0 and best.schedule is not None:
                 break
-            limit = max(left * max(LEAST_PART, 1 / (len(TRIVIAL) - number)), _TINY)
+            part = LAST_PART if method in LAST_RESORTS else LEAST_PART
+            limit = max(left * part, _TINY)
         best.ask(method, limit)
-    if best.schedule is None:
-        best.ask(LAST_RESORT, limit)
     return best
