@@ -18,12 +18,13 @@ from .errors import InputError
 from .jit import Bundle, Entry, entry
 from .moment_bounds import Lives, least_repeats_ns
 from .program import Program
+from .traces.trace import Trace
+from .workload import workload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .result import RunResult
-    from .workload import Workload
 
     Int64 = NDArray[np.int64]
 
@@ -319,21 +320,32 @@ class _Spanning:
         return np.asarray(kept + calls["workspace_bytes"], np.int64)
 
 
-def with_bound(work: Workload, row: RunResult) -> RunResult:
-    """Add to the row of a run the bound, and how far the run is above it.
+def with_bound(trace: Trace, run: RunResult, *, cached: bool = True) -> RunResult:
+    """Add to a run the bound, and how far the run is above it: ``bound_slowdown`` and ``gap``.
 
     Parameters
     ----------
-    work : Workload
-        What was run.
-    row : RunResult
-        Left as it is where updates are in place: bounds are for copies.
+    trace : Trace
+    run : RunResult
+        Of the trace. It is left as it is where updates are in place: bounds are for copies.
+    cached : bool
+        As in `simulation.Options`.
+
+    Examples
+    --------
+    >>> from rematsim.simulation import simulate
+    >>> from rematsim.traces.synthetic import chain
+    >>> trace = chain(6)
+    >>> run = with_bound(trace, simulate(trace, "h_LRU", 5))
+    >>> round(run.bound_slowdown, 3), round(run.gap, 3)
+    (1.167, 0.0)
     """
-    if work.mutation != "copy":
-        return row
-    bound, base = lower_bound(work.program, row.budget_bytes), work.program.base_compute_ns
+    if run.mutation != "copy":
+        return run
+    program = workload(trace, cached=cached).program
+    bound, base = lower_bound(program, run.budget_bytes), program.base_compute_ns
     if math.isinf(bound):
-        return row
+        return run
     bound_slowdown = bound / base if base else 1.0
-    gap = None if row.slowdown is None else row.slowdown / bound_slowdown - 1
-    return dataclasses.replace(row, bound_slowdown=bound_slowdown, gap=gap)
+    gap = None if run.slowdown is None else run.slowdown / bound_slowdown - 1
+    return dataclasses.replace(run, bound_slowdown=bound_slowdown, gap=gap)

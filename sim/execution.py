@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from . import compiled, report
-from .bounds import with_bound
 from .budgets import Budget, parse_budget
 from .errors import PlanError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
@@ -84,8 +83,7 @@ def execute(
             f"not for {trace.name!r} ({trace.digest[:16]})"
         )
     work = workload(trace, plan.mutation, cached=cached)
-    row = run_plan(work, plan, parse_budget(budget), event_log=event_log, live_sets=live_sets)
-    return with_bound(work, row)
+    return run_plan(work, plan, parse_budget(budget), event_log=event_log, live_sets=live_sets)
 
 
 def run_plan(
@@ -96,7 +94,7 @@ def run_plan(
     event_log: bool = False,
     live_sets: bool = False,
 ) -> RunResult:
-    """Run a Plan; `execute` without the bound, for those who have all at hand."""
+    """Run a Plan; `execute` for callers that have everything at hand."""
     started = time.perf_counter()
     settings = Settings(
         budget_bytes=budget.resolve(work.unlimited_peak_bytes),

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from . import choosing, compiled, report
-from .bounds import with_bound
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
@@ -137,11 +136,11 @@ def simulate(
         raise InputError(f"option {', '.join(unknown)}: the options are {known}")
     chosen = Options(**options)
     work = workload(trace, chosen.mutation, cached=chosen.cached)
-    return with_bound(work, replay(work, get(heuristic), parse_budget(budget), chosen))
+    return replay(work, get(heuristic), parse_budget(budget), chosen)
 
 
 def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Options) -> RunResult:
-    """Do one run of a workload; `simulate` without the bound, for those who have all at hand."""
+    """Do one run of a workload; `simulate` for callers that have everything at hand."""
     started = time.perf_counter()
     budget_bytes = budget.resolve(work.unlimited_peak_bytes)
     settings = _settings(work, heuristic, budget_bytes, options)

@@ -310,11 +310,13 @@ def _run_batch(trace: Trace, runs: list[Run]) -> _Outcome:
 
 def _row(trace: Trace, run: Run) -> Row:
     """Do one run."""
+    from .bounds import with_bound
     from .planning import plan_trace
     from .simulation import simulate
 
     if not isinstance(run.method, StaticMethod):
-        return simulate(trace, run.method, run.budget, **asdict(run.options)).row
+        result = simulate(trace, run.method, run.budget, **asdict(run.options))
+        return with_bound(trace, result, cached=run.options.cached).row
     return plan_trace(
         trace,
         run.method.planner,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from . import options
@@ -19,10 +21,11 @@ from .telling import print_run
 @click.argument("plan")
 @options.budget_option("unlimited")
 @options.cache_option
+@options.bound_option
 @options.save_run_option
 @options.json_option
 def command(
-    trace: str, plan: str, budget: object, no_cache: bool, save_run: str | None, as_json: bool
+    trace: str, plan: str, save_run: str | None, no_cache: bool, as_json: bool, **given: Any
 ) -> int:
     """Execute a plan on its trace.
 
@@ -30,6 +33,7 @@ def command(
     --save-plan. Nothing is decided on the way: the plan fits and is possible, or the exit code is 3
     and the first action is named that is not.
     """
+    from ..bounds import with_bound
     from ..execution import execute
     from ..plan_files import load_plan
     from ..traces.loading import load_trace
@@ -40,11 +44,13 @@ def command(
     result = execute(
         loaded,
         loaded_plan,
-        budget,
+        given["budget"],
         event_log=save_run is not None,
         live_sets=True,
         cached=not no_cache,
     )
+    if given["bound"]:
+        result = with_bound(loaded, result, cached=not no_cache)
     if as_json:
         print_json(as_object(result))
     else:

@@ -183,6 +183,11 @@ def filter_options(function: F) -> F:
     return function
 
 
+bound_option = click.option(
+    "--bound", is_flag=True, help="Say how far above a lower bound it is; takes a second more."
+)
+
+
 def budget_option(default: str) -> Callable[[F], F]:
     """Add the budget of one run."""
     return click.option(

@@ -24,7 +24,7 @@ NOT_OK = 3
 @options.command(
     "replay",
     "rematsim replay model.log --heuristic h_DTR_eq --budget 0.5x",
-    "rematsim replay model.log.gz --budget 6GiB --save-run model.run",
+    "rematsim replay model.log.gz --budget 6GiB --bound --save-run model.run",
 )
 @click.argument("trace", default="-")
 @click.option(
@@ -36,6 +36,7 @@ NOT_OK = 3
 @options.budget_option("0.5x")
 @options.run_options(options.single)
 @options.seed_option("heuristics")
+@options.bound_option
 @options.save_run_option
 @click.option(
     "--save-plan",
@@ -50,6 +51,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
     bundled:NAME (see rematsim list traces); - or none reads standard input. The exit code is 3 if
     the run ends out of memory or thrashing.
     """
+    from ..bounds import with_bound
     from ..simulation import simulate
     from ..traces.loading import load_trace
 
@@ -70,6 +72,8 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         live_sets=True,
         cached=not given["no_cache"],
     )
+    if given["bound"]:
+        result = with_bound(loaded, result, cached=not given["no_cache"])
     if as_json:
         print_json(as_object(result))
     else:
