@@ -11,6 +11,7 @@ from .annealing import annealing
 from .checkmate import round_held, solve_held
 from .growing import Growing, grow
 from .registry import OPTIMAL, PlannerResult, planner
+from .solving import INTERRUPTED, Ended
 
 _LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
 _FEW = 1000  # runs beyond first ones: so few are looked through in no time
@@ -85,7 +86,11 @@ def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None
     if not is_large:
         seconds = _ANNEALING_SECONDS if seconds is None else min(seconds, _ANNEALING_SECONDS)
     known = starts if search.best is None else [search.best, *starts]
-    found = annealing(search.graph, search.budget, starts=known, time_limit=seconds)
+    try:
+        found = annealing(search.graph, search.budget, starts=known, time_limit=seconds)
+    except KeyboardInterrupt:  # what is known is the answer, as where a solver is interrupted
+        search.ended = Ended(INTERRUPTED, message="interrupted")
+        return
     if found.schedule is not None:
         search.offer_schedule(found.schedule)
 
