@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...static_graph import Schedule, StaticGraph
-from .held_solving import held
+from .held_solving import held, shares
 from .integer_solving import (
     INFEASIBLE,
     OPTIMAL,
@@ -23,6 +23,7 @@ from .stage_program import FORMS
 
 HELD = "held"  # the form in `HeldProgram`; the others are those of `StageProgram`
 _PARTS = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]  # of the budget, for the relaxation
+_SMALLER = [0.95, 0.9, 0.8]  # of the budget, for any schedule that fits
 _THRESHOLDS = [0.001, 0.01, *(n / 20 for n in range(1, 20)), 0.99]
 
 
@@ -75,14 +76,24 @@ def _known(form: str, forms: Sequence[str]) -> str:
     return form
 
 
-def _round(search: Search, shares: Any) -> None:
+def _round(search: Search, kept_in_part: Any) -> None:
     """Offer the plans of all thresholds."""
     tried = set()
     for threshold in _THRESHOLDS:
-        kept = kept_of_shares(search.graph, shares, threshold)
+        kept = kept_of_shares(search.graph, kept_in_part, threshold)
         if tuple(kept) not in tried:
             tried.add(tuple(kept))
             search.offer_kept(kept)
+
+
+def round_held(search: Search, share: float) -> None:
+    """Look for any schedule that fits, in a share of the time, by rounding relaxations."""
+    seconds, problem = search.seconds_left, search.problem(search.less()).at_first_reads()
+    seconds = None if seconds is None else seconds * share
+    search.ask(
+        shares, problem, _SMALLER, seconds=seconds, take=lambda kept: _round(search, kept)
+    )  # fmt: skip
+    search.go_on()
 
 
 def solve_held(search: Search, solver: str, share: float = 1.0) -> None:

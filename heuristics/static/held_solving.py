@@ -32,9 +32,10 @@ Runs = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class _Relaxed:
-    """A program's relaxation: what it costs, and what a change of each column would add."""
+    """A program's relaxation: its answer, its cost, what a change of each column would add."""
 
     program: HeldProgram
+    values: NDArray[np.float64]
     cost: float
     added: NDArray[np.float64]
 
@@ -109,6 +110,25 @@ def held(
     return {"status": INFEASIBLE, "bound": bound, "runs": None}
 
 
+def shares(
+    problem: StageProblem,
+    parts: list[float],
+    tell: Callable[[Any], None],
+    seconds: float | None,
+) -> None:
+    """Relax the problem within parts of the capacity; tell of each what is kept in part.
+
+    As a list of stage, value and share.
+    """
+    clock = _Clock(seconds)
+    for part in parts:
+        program = HeldProgram(replace(problem, capacity=int(problem.capacity * part)))
+        relaxed = _relax(program, clock)
+        if isinstance(relaxed, _Relaxed):
+            kept = [(*at, float(relaxed.values[column])) for at, column in program.kept.items()]
+            tell([share for share in kept if share[2] > _TOLERANCE])
+
+
 class _Clock:
     """What is left of a time limit."""
 
@@ -139,7 +159,7 @@ def _relax(program: HeldProgram, clock: _Clock) -> _Relaxed | str:
         return UNKNOWN
     if answer.status != 0:
         raise ValueError(f"HiGHS: {answer.message}")
-    return _Relaxed(program, float(answer.fun), answer.lower.marginals)
+    return _Relaxed(program, answer.x, float(answer.fun), answer.lower.marginals)
 
 
 def _narrow(relaxed: _Relaxed, most: int, clock: _Clock) -> StageProblem:

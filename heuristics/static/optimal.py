@@ -8,15 +8,17 @@ from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
 from .annealing import annealing
-from .checkmate import solve_held
+from .checkmate import round_held, solve_held
 from .growing import Growing, grow
 from .registry import OPTIMAL, PlannerResult, planner
+from .solving import INTERRUPTED, Ended
 
 _LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
 _FEW = 1000  # runs beyond first ones: so few are looked through in no time
 _ANNEALING_SHARE, _ANNEALING_SECONDS = 0.1, 5.0  # of the time, and at most; for large ones half
 _SHARE = 0.85  # of the time that is left, for all stages
 _CLOSE = 0.17  # of what recomputation costs: so far from the relaxation stages are soon proven
+_ROUNDING_SHARE = 0.3  # of the time, where nothing fits yet
 _FEW_RUNS = 3  # computations of a node, under which moccasin has proofs of its own
 
 
@@ -39,6 +41,8 @@ def optimal(
     is_large = graph.n_nodes > _LARGEST
     if not search.is_over and (is_large or _n_again(search) > _FEW):
         by = "annealing"
+        if search.best is None:
+            round_held(search, _ROUNDING_SHARE)
         _anneal(search, starts, is_large)
     if not search.is_over and search.best is None:
         by = "moccasin"
@@ -81,7 +85,12 @@ def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None
     seconds = None if left is None else left / 2 if is_large else left * _ANNEALING_SHARE
     if not is_large:
         seconds = _ANNEALING_SECONDS if seconds is None else min(seconds, _ANNEALING_SECONDS)
-    found = annealing(search.graph, search.budget, starts=starts, time_limit=seconds)
+    known = starts if search.best is None else [search.best, *starts]
+    try:
+        found = annealing(search.graph, search.budget, starts=known, time_limit=seconds)
+    except KeyboardInterrupt:  # what is known is the answer, as where a solver is interrupted
+        search.ended = Ended(INTERRUPTED, message="interrupted")
+        return
     if found.schedule is not None:
         search.offer_schedule(found.schedule)
 

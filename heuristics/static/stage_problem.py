@@ -64,6 +64,17 @@ class StageProblem:
         stages = [[s for s in at if (s, node) not in runs] for node, at in enumerate(self.stages)]
         return replace(self, stages=stages)
 
+    def at_first_reads(self) -> StageProblem:
+        """Give the problem with runs only where a first computation reads what they make.
+
+        That excludes good schedules, and leaves about as many runs as there are reads.
+        """
+        stages = []
+        for node, at in enumerate(self.stages):
+            first_reads = {reader for value in self.makes[node] for reader in self.readers[value]}
+            stages.append([stage for stage in at if stage == node or stage in first_reads])
+        return replace(self, stages=stages)
+
 
 def stage_problem(graph: StaticGraph, budget: int, most_cost: int | None) -> StageProblem:
     """Make the problem of a graph within a budget, of schedules that cost at most so much."""

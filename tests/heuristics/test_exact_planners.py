@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from brute_force import cheapest
-from planner_graphs import linear
+from planner_graphs import linear, linear_trace
 from random_traces import random_trace
 from rematsim.errors import InputError
 from rematsim.heuristics.static import get, solving
@@ -26,11 +26,12 @@ from rematsim.heuristics.static.registry import (
     SOLVER_FAILED,
     TIME_LIMIT,
 )
+from rematsim.planning import plan_trace
 from rematsim.static_graph import StaticGraph, least_budget, naive_peak_bytes
 from rematsim.traces.builder import TraceBuilder
 from rematsim.workload import workload
 
-EXACT = ("checkmate", "checkmate(form=paper)", "moccasin", "optimal")
+EXACT = ("checkmate", "checkmate(form=tight)", "checkmate(form=paper)", "moccasin", "optimal")
 SECONDS = 60.0
 VECTORS = Path(
     os.environ.get("REMATSIM_PLANNER_VECTORS", "../shared/reference/planner-vectors.json")
@@ -179,7 +180,8 @@ def test_reference_vectors_by_two_methods() -> None:
     known = json.loads(VECTORS.read_text(encoding="utf-8"))["linear_unit_optimal_cost"]
     for n, costs in known.items():
         for budget, cost in costs.items():
-            for method in ("checkmate", "optimal"):
-                found = get(method).plan(linear(int(n)), int(budget), time_limit=SECONDS)
+            for method in ("checkmate", "moccasin"):
+                asked = (linear_trace(int(n)), method, int(budget))
+                found = plan_trace(*asked, time_limit=SECONDS).found
                 assert found.predicted is not None
                 assert (found.status, found.predicted.cost) == (OPTIMAL, cost), (n, budget)
