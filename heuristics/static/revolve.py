@@ -65,12 +65,6 @@ def binomial_splits(n_steps: int, slots: int) -> Iterator[Split]:
         todo += [(first, middle, free), (middle, end, free - 1)]
 
 
-def forward_runs(n_steps: int, slots: int) -> int:
-    """Count the runs of a step: once each to differentiate it, and those that lead up to it."""
-    splits = binomial_splits(n_steps, slots)
-    return n_steps + sum(split.middle - split.first for split in splits)
-
-
 def revolve_kept(segments: Segments, nodes: list[int], slots: int) -> Kept:
     """Keep what the slots hold; ``nodes`` are the ends of the steps, ascending."""
     stages = segments.backward(nodes)  # of step i: those of the segment that ends in its node

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -72,17 +72,6 @@ def nothing_kept(graph: StaticGraph) -> Kept:
     """Keep only what cannot be computed again: from its computation to the end."""
     n_nodes, can_repeat = graph.n_nodes, graph.recomputable.tolist()
     return [0 if can_repeat[p] else span(p + 1, n_nodes) for p in graph.producer.tolist()]
-
-
-def kept_of_matrix(matrix: NDArray[Any]) -> Kept:
-    """Read ``matrix[t, x]``, whether value x is there when stage t starts.
-
-    Parameters
-    ----------
-    matrix : ndarray of bool, shape (n, m)
-    """
-    rows = np.packbits(np.asarray(matrix, np.bool_).T, axis=1, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in rows]
 
 
 def minimal_computations(graph: StaticGraph, kept: Sequence[int]) -> Computed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 from random_traces import random_trace
 from rematsim.heuristics.static.stages import (
@@ -12,7 +11,6 @@ from rematsim.heuristics.static.stages import (
     checkpointed,
     cost_of,
     count_of,
-    kept_of_matrix,
     members,
     minimal_computations,
     nothing_kept,
@@ -62,9 +60,6 @@ def minimal_by_rows(graph: StaticGraph, kept: Kept) -> list[list[int]]:
 def test_a_set_of_stages_is_an_int() -> None:
     assert members(span(2, 5) | 1) == [0, 2, 3, 4]
     assert span(3, 3) == span(4, 3) == 0
-    matrix = np.zeros((11, 2), bool)
-    matrix[[1, 10], 1] = True
-    assert kept_of_matrix(matrix) == [0, 1 << 1 | 1 << 10]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
