@@ -51,10 +51,9 @@ def solving_figure(table: pd.DataFrame) -> Figure:
     -------
     Figure
         A line goes through the medians of each planner, over budgets and traces of one size, where
-        planners stand side by side. Rings
-        mark what was proven, optimal or infeasible; crosses what ended without a plan because a
-        limit was reached; broken lines the time limits, at which planners that go on as long as
-        they may gather.
+        planners stand side by side. Rings mark what was proven, optimal or infeasible; crosses what
+        ended without a plan because a limit was reached; broken lines the time limits, at which
+        planners that go on as long as they may gather.
 
     Raises
     ------

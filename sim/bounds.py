@@ -1,6 +1,7 @@
 """Lower bounds: what every run of a Program within a budget has to pay, whoever decides.
 
-One moment of the run at a time, the bytes that are too many for it are dropped at the least cost.
+One moment of the run at a time, the bytes that are too many for it are dropped at the least cost;
+at the worst moments, what they would be made from is counted too (``moment_bounds.py``).
 Nothing here plans; planners with better bounds of their own keep them (``planning.py``).
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from .errors import InputError
 from .jit import Bundle, Entry, entry
-from .moment_bounds import Lives, least_repeats_ns
+from .moment_bounds import Lives, least_remat_ns
 from .program import Program
 from .traces.trace import Trace
 from .workload import workload
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 NOT_POSSIBLE = -1.0
-MOMENTS, APART = 3, 0.02  # looked at more closely, and so much of all calls from each other
+# So many moments are looked at more closely, and so far from each other (a part of all calls).
+MOMENTS, APART = 3, 0.02
 
 
 class Spans(Bundle):
@@ -157,12 +159,12 @@ def lower_bound(program: Program, budget: int | None) -> float:
         return float(base)
     known = _knowledge(program)
     if budget not in known.bounds:
-        known.bounds[budget] = base + _repeats(program, known, budget)
+        known.bounds[budget] = base + _least_remat_ns(program, known, budget)
     return float(known.bounds[budget])
 
 
-def _repeats(program: Program, known: _Knowledge, budget: int) -> float:
-    """Bound what runs again: by the knapsack everywhere, then more closely where that is most."""
+def _least_remat_ns(program: Program, known: _Knowledge, budget: int) -> float:
+    """Bound rematerialization: by the knapsack everywhere, more closely where that is most."""
     spans = known.spans
     dropped = np.zeros(len(spans.demand))
     trees = (np.zeros(len(spans.size) + 1, np.int64) for _ in range(2))
@@ -174,7 +176,7 @@ def _repeats(program: Program, known: _Knowledge, budget: int) -> float:
         if left.max(initial=0.0) <= 0:
             break
         call = int(left.argmax())
-        most = max(most, least_repeats_ns(program, known.lives, call, budget))
+        most = max(most, least_remat_ns(program, known.lives, call, budget))
         reach = 1 + int(APART * len(left))
         left[max(0, call - reach) : call + reach + 1] = 0
     # Costs are whole, so the cost of a run is; the tolerance is far above the error of a sum.

@@ -85,6 +85,22 @@ class _Reading:
 
     Attributes
     ----------
+    parents, results : list
+        By call: the tensors that it reads, and that it makes.
+    phase, origin : list of int
+        By call, as in the program's table.
+    storage, maker : list of int
+        By tensor: its storage, and the call that makes it.
+    root : list of int
+        By storage: the tensor that it is made as.
+    tensors_of : list of list of int
+        By storage: the tensors that show it.
+    dies_after : list of int
+        By storage: the call after which the plain run lets it go; for outputs the number of calls.
+    taken_over : dict of int to list of int
+        By call: the storages whose bytes it takes, and which nobody holds after it.
+    blocks : list of _Block
+        In the order of their calls; a block that is called twice is in it twice.
     of_call : list of _Block or None
         By call, of the forward pass.
     of_backward : list of _Block or None
@@ -109,7 +125,6 @@ class _Reading:
         self.root: list[int] = program.storages["root"][:-1].tolist()
         self.phase: list[int] = calls["phase"].tolist()
         self.origin: list[int] = calls["origin"].tolist()
-        self.is_constant: list[bool] = (program.storages["is_constant"][:-1] == 1).tolist()
         self.taken_over = self._taken_over(program)
         self.dies_after = self._deaths(program)
         self.tensors_of: list[list[int]] = [[] for _ in self.root]
@@ -132,7 +147,7 @@ class _Reading:
         return found
 
     def _deaths(self, program: Program) -> list[int]:
-        """Give for each storage the call after which the plain run lets it go; none for outputs."""
+        """Follow references: for each storage the call after which it has none left."""
         found, references, call = [len(self.origin)] * len(self.root), [0] * len(self.root), NEVER
         for code, operand in program.instructions.tolist():
             if code == RUN_CALL:

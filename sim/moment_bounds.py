@@ -44,8 +44,8 @@ class Lives(NamedTuple):
     demand: Int64
 
 
-def least_repeats_ns(program: Program, lives: Lives, call: int, budget: int) -> float:
-    """Give a time that calls before this one have to run again after it, at least.
+def least_remat_ns(program: Program, lives: Lives, call: int, budget: int) -> float:
+    """Give a lower bound of what runs again after a moment, in ns.
 
     Parameters
     ----------
@@ -57,6 +57,11 @@ def least_repeats_ns(program: Program, lives: Lives, call: int, budget: int) -> 
     budget : int
         Bytes at that moment.
 
+    Returns
+    -------
+    float
+        What calls before this one cost at least that run again after it; 0 where the solver fails.
+
     Notes
     -----
     Of each storage made before: is it *held* at that moment (h), and of each call before: does it
@@ -65,10 +70,10 @@ def least_repeats_ns(program: Program, lives: Lives, call: int, budget: int) -> 
     the dual solution, so that the solver's tolerances do not matter: any such solution gives a
     bound.
     """
-    return _Program(program, lives, call, budget).dual_value()
+    return _LinearProgram(program, lives, call, budget).dual_value()
 
 
-class _Program:
+class _LinearProgram:
     """Minimize ``cost x`` where ``matrix x >= least`` and ``x`` is from 0 to ``most``."""
 
     def __init__(self, program: Program, lives: Lives, call: int, budget: int) -> None:
@@ -85,6 +90,7 @@ class _Program:
         self.column_of_call[calls] = len(held) + np.arange(len(calls))
         self.cost = np.append(np.zeros(len(held)), program.calls["cost_ns"][calls])
         self.most = np.append(np.ones(len(held)), program.calls["is_recomputable"][calls] == 1)
+        self.rows: list[tuple[Any, Any, float]] = []  # columns, weights, least
         self._fill(lives, spanning)
         # What is there in any case leaves so much for what may be held.
         room = budget - int(lives.demand[call] - lives.size[spanning].sum())
@@ -92,7 +98,6 @@ class _Program:
 
     def _fill(self, lives: Lives, spanning: Int64) -> None:
         """Note the rows: what is read later, then what calls read."""
-        self.rows: list[tuple[Any, Any, float]] = []
         storage, call = self.column_of_storage, self.column_of_call
         wanted = np.stack([storage[spanning], call[lives.maker[spanning]]], 1)
         is_mine = (call[lives.read_call] >= 0) & (storage[lives.read_storage] >= 0)
