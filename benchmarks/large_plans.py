@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from planners import is_late
 from rematsim.budgets import Budget
 from rematsim.heuristics import registry
 from rematsim.heuristics.methods import get as get_heuristic
@@ -31,7 +32,7 @@ from rematsim.traces.loading import load_trace
 from rematsim.workload import Workload, workload
 
 LARGE = ("annealing", "large-neighborhood")
-SAMPLE, FIRST_SECONDS, LATE = 10, 10.0, (1.1, 2.0)
+SAMPLE, FIRST_SECONDS = 10, 10.0
 TRIVIAL_SECONDS = 20.0
 # Much slower than the others, random, or a part of another.
 NOT_COMPARED = ("h_DTR_neighborhood", "h_rand", "h_abl_")
@@ -110,7 +111,7 @@ def broken(
             yield f"dearer than {name}"
     if first is not None and first > FIRST_SECONDS:
         yield "first plan late"
-    if (row.solve_seconds or 0) > max(limit * LATE[0], limit + LATE[1]):
+    if is_late(row, limit):
         yield "late"
     if row.bound_slowdown is None and row.planner_status != "infeasible":
         yield "no bound"

@@ -29,7 +29,7 @@ from rematsim.traces.trace import Trace
 
 GB = 1_000_000_000
 DIGITS = 0.5e-4  # slowdowns are given to the fourth digit
-LATE = 1.1, 2.0  # a limit is kept to within a tenth, or two seconds
+LATE = 1.1, 2.0  # a limit is kept to within a tenth, or so many seconds
 METHODS = ("checkmate", "moccasin")  # with HiGHS and with CP-SAT
 
 
@@ -98,14 +98,18 @@ def _best_online(trace: Trace, budget: int) -> float:
 
 
 def _holds(row: RunResult, proof: str | float, asked: float, limit: float) -> bool:
-    late = max(limit * LATE[0], limit + LATE[1])
-    if row.slowdown is None or row.slowdown > asked + DIGITS or (row.solve_seconds or 0) > late:
+    if row.slowdown is None or row.slowdown > asked + DIGITS or is_late(row, limit):
         return False
     status = row.planner_status or ""
     if isinstance(proof, float):
         return row.gap is not None and row.gap <= proof
     is_enough = status.startswith(OPTIMAL_FOR_CV) and status >= proof  # one digit each
     return proof in (FEASIBLE, status) or (proof != OPTIMAL and (status == OPTIMAL or is_enough))
+
+
+def is_late(row: RunResult, limit: float) -> bool:
+    """Say whether planning took more than its limit in seconds, and what is forgiven."""
+    return (row.solve_seconds or 0) > max(limit * LATE[0], limit + LATE[1])
 
 
 def linear(n: int) -> Trace:

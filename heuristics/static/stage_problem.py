@@ -21,7 +21,7 @@ class StageProblem:
     Attributes
     ----------
     cost, size, workspace, producer : list of int
-        As those of StaticGraph, divided by ``cost_unit`` and ``byte_unit``.
+        As those of StaticGraph, divided by what costs, or bytes, have in common.
     makes, reads, readers : list of list of int
         Values of a node; values that a node reads; nodes that read a value.
     capacity : int
@@ -30,8 +30,8 @@ class StageProblem:
         In which each node may run, ascending, its own first.
     most_extra : int or None
         What recomputation may cost at most; None for any.
-    cost_unit, byte_unit : int
-        Greatest common divisors.
+    cost_unit : int
+        By what costs are divided.
     """
 
     cost: list[int]
@@ -45,7 +45,6 @@ class StageProblem:
     stages: Sequence[Sequence[int]]
     most_extra: int | None
     cost_unit: int
-    byte_unit: int
 
     @property
     def n_nodes(self) -> int:
@@ -106,5 +105,4 @@ def stage_problem(graph: StaticGraph, budget: int, most_cost: int | None) -> Sta
         stages=[range(node, last + 1) for node, last in enumerate(last_stage)],
         most_extra=most_extra,
         cost_unit=cost_unit,
-        byte_unit=byte_unit,
     )
