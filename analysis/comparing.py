@@ -23,12 +23,15 @@ from .layout import (
     OUTER,
     TICK_LINE,
     TITLE_LINE,
+    WIDE,
+    WIDE_LEFT,
     add_axes,
+    label_wide,
     legend_that_fits,
     place_legends,
     write,
 )
-from .scales import number_axis, round_ticks
+from .scales import bytes_axis, number_axis
 from .style import COLORS
 from .tables import require_columns
 
@@ -43,10 +46,9 @@ LINES: dict[str, dict[str, Any]] = {
     "reserved": {"color": COLORS[7], "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 2},
 }
 BINS = 900  # parts of the axis; each keeps its extremes
-BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 # Inches.
-LEFT, RIGHT, PLOT_HEIGHT = 0.72, 0.15, 2.3
+PLOT_HEIGHT = 2.3
 
 
 def compared_memory_figure(table: pd.DataFrame) -> Figure:
@@ -86,18 +88,14 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
     figure.set_figheight(bottom + PLOT_HEIGHT + GAP + NOTE_LINE + TITLE_LINE + OUTER)
     place_legends(figure, [(legend, legend_height)])
-    width = FULL_WIDTH - LEFT - RIGHT
-    axes = add_axes(figure, (LEFT, bottom, width, PLOT_HEIGHT))
+    axes = add_axes(figure, (WIDE_LEFT, bottom, WIDE, PLOT_HEIGHT))
     for name, rows in shown.items():
         x, y = _thinned(rows["place"].to_numpy(float), rows["bytes"].to_numpy(float))
         axes.plot(np.append(x, 1.0), np.append(y, y[-1]), drawstyle="steps-post", **LINES[name])
     highest = float(table["bytes"].max()) or 1.0
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.05 * highest)
-    place = min(int(np.log2(max(highest, 1.0)) // 10), len(BYTE_UNITS) - 1)
-    number_axis(axes.yaxis, round_ticks(0, 1.05 * highest / 1024.0**place, 6), 1024.0**place)
-    axes.set_ylabel(f"memory ({BYTE_UNITS[place]})", size=TITLE_SIZE)
-    axes.yaxis.set_label_coords(-0.55 / width, 0.5)
+    label_wide(axes, f"memory ({bytes_axis(axes.yaxis, 1.05 * highest)})")
     number_axis(axes.xaxis, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     _write_texts(figure, table, bottom)
     return figure
@@ -114,7 +112,7 @@ def _write_texts(figure: Figure, table: pd.DataFrame, bottom: float) -> None:
         note = wrap(f"against {profile}, {device}", width, NOTE_SIZE, lines=1)
         place = (FULL_WIDTH / 2, top - TITLE_LINE)
         write(figure, place, note, va="top", size=NOTE_SIZE, color=NOTE_COLOR)
-    middle = LEFT + (FULL_WIDTH - LEFT - RIGHT) / 2
+    middle = WIDE_LEFT + WIDE / 2
     write(figure, (middle, bottom - TICK_LINE), "share of all bytes allocated", va="top")
 
 

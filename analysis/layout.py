@@ -32,6 +32,8 @@ FULL_WIDTH = 6.9
 WIDTHS = {1: 3.5, 2: 5.0}
 PLOT_HEIGHTS = {1: 2.0, 2: 1.75}
 LEFT, BETWEEN, RIGHT, OUTER, GAP = 0.62, 0.42, 0.16, 0.06, 0.07
+WIDE_LEFT, WIDE_RIGHT, WIDE_LABEL = 0.72, 0.15, 0.55  # beside a plot that is alone in its row
+WIDE = FULL_WIDTH - WIDE_LEFT - WIDE_RIGHT
 TITLE_LINE, NOTE_LINE, TICK_LINE = 0.135, 0.115, 0.16
 HANDLE, DESCENT = 0.3, 0.03
 RAIL_ROW, DENSE_RAIL_ROW = 0.08, 0.066
@@ -189,6 +191,12 @@ def add_axes(figure: Figure, box: tuple[float, float, float, float]) -> Axes:
         spine.set_color(FRAME_COLOR)
         spine.set_linewidth(0.6)
     return axes
+
+
+def label_wide(axes: Axes, text: str) -> None:
+    """Label the vertical axis of a plot that is alone in its row."""
+    axes.set_ylabel(text, size=TITLE_SIZE)
+    axes.yaxis.set_label_coords(-WIDE_LABEL / WIDE, 0.5)
 
 
 def write(figure: Figure, place: tuple[float, float], text: str, **options: Any) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..opcodes import ACTIONS
-from .labels import TITLE_SIZE, count_text
+from .labels import count_text
 from .layout import (
     FULL_WIDTH,
     GAP,
@@ -28,7 +28,10 @@ from .layout import (
     OUTER,
     TICK_LINE,
     TITLE_LINE,
+    WIDE,
+    WIDE_LEFT,
     add_axes,
+    label_wide,
     legend_that_fits,
     place_legends,
     write,
@@ -60,7 +63,7 @@ STATES = (
 MOST_ROWS, MOST_COLUMNS = 480, 1100
 
 # Inches.
-LEFT, RIGHT, PICTURE_HEIGHT, MEMORY_HEIGHT = 0.72, 0.15, 3.2, 1.1
+PICTURE_HEIGHT, MEMORY_HEIGHT = 3.2, 1.1
 
 
 @dataclass(frozen=True)
@@ -122,15 +125,14 @@ def plan_figure(run: RunResult) -> Figure:
     middle = bottom + MEMORY_HEIGHT + 2 * GAP
     figure.set_figheight(middle + PICTURE_HEIGHT + GAP + 2 * TITLE_LINE + OUTER)
     place_legends(figure, legends)
-    width = FULL_WIDTH - LEFT - RIGHT
-    _draw_lives(add_axes(figure, (LEFT, middle, width, PICTURE_HEIGHT)), lives)
-    axes = add_axes(figure, (LEFT, bottom, width, MEMORY_HEIGHT))
+    _draw_lives(add_axes(figure, (WIDE_LEFT, middle, WIDE, PICTURE_HEIGHT)), lives)
+    axes = add_axes(figure, (WIDE_LEFT, bottom, WIDE, MEMORY_HEIGHT))
     draw_layers(axes, x, layers, lives.n_steps)
     draw_budget(axes, run, most_ticks=4)
     number_axis(axes.xaxis, round_ticks(0, lives.n_steps, 8))
     write_head(figure, run)
     text = f"step: a call that is computed ({count_text(lives.n_again)} of them again)"
-    write(figure, (LEFT + width / 2, bottom - TICK_LINE), text, va="top")
+    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), text, va="top")
     return figure
 
 
@@ -260,8 +262,7 @@ def _draw_lives(axes: Axes, lives: Lives) -> None:
     axes.imshow(picture(lives), aspect="auto", interpolation="nearest", extent=extent)
     axes.xaxis.set_major_locator(NullLocator())
     number_axis(axes.yaxis, round_ticks(0, lives.n_rows, 6))
-    axes.set_ylabel("call whose results these are", size=TITLE_SIZE)
-    axes.yaxis.set_label_coords(-0.55 / (FULL_WIDTH - LEFT - RIGHT), 0.5)
+    label_wide(axes, "call whose results these are")
 
 
 def _state_entries(lives: Lives) -> list[Artist]:

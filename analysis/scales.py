@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .labels import TICK_SIZE, count_text, number_texts, text_width
 
 STEPS = [1, 2, 2.5, 5, 10]
+BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 # From this slowdown on, the axis of slowdowns is logarithmic.
 LOG_FROM = 8.0
@@ -87,6 +88,14 @@ def number_axis(axis: Axis, ticks: list[float], scale: float = 1.0) -> None:
     """Put ticks on an axis, numbered with the same decimals; the axis counts `scale` to one."""
     axis.set_major_locator(FixedLocator([tick * scale for tick in ticks]))
     axis.set_major_formatter(FixedFormatter(number_texts(ticks)))
+
+
+def bytes_axis(axis: Axis, high: float, most_ticks: int = 6) -> str:
+    """Write numbers in a binary unit on an axis of bytes from 0 on; give the unit."""
+    place = min(int(np.log2(max(high, 1.0)) // 10), len(BYTE_UNITS) - 1)
+    size = 1024.0**place
+    number_axis(axis, round_ticks(0, high / size, most_ticks), size)
+    return BYTE_UNITS[place]
 
 
 def plain_axis(axes: Axes, low: float, high: float) -> None:

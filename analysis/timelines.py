@@ -30,12 +30,15 @@ from .layout import (
     OUTER,
     TICK_LINE,
     TITLE_LINE,
+    WIDE,
+    WIDE_LEFT,
     add_axes,
+    label_wide,
     legend_that_fits,
     place_legends,
     write,
 )
-from .scales import number_axis, round_ticks
+from .scales import bytes_axis, number_axis, round_ticks
 from .style import STATUS_MARKS
 from .tables import named
 
@@ -57,7 +60,7 @@ MEMORY_BINS, EVENT_BINS = 700, 240
 EVENTS_ONE_BY_ONE = 300
 
 # Inches.
-LEFT, RIGHT, PLOT_HEIGHT, STRIP_HEIGHT = 0.72, 0.15, 2.2, 0.22
+PLOT_HEIGHT, STRIP_HEIGHT = 2.2, 0.22
 
 # A category thinner than this part of the picture's height is not in its legend.
 VISIBLE = 0.002
@@ -66,7 +69,6 @@ VISIBLE = 0.002
 FAR_BUDGET = 2.5
 
 TIME_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
-BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def memory_figure(run: RunResult) -> Figure:
@@ -99,20 +101,19 @@ def memory_figure(run: RunResult) -> Figure:
     figure.set_figheight(plot + PLOT_HEIGHT + GAP + NOTE_LINE + TITLE_LINE + OUTER)
     place_legends(figure, [(legend, legend_height)])
 
-    width = FULL_WIDTH - LEFT - RIGHT
     end = float(np.max(run.events["end_ns"])) or 1.0
     unit, scale = _unit(end, TIME_UNITS)
-    axes = add_axes(figure, (LEFT, plot, width, PLOT_HEIGHT))
+    axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
     draw_layers(axes, times, layers, end)
     draw_budget(axes, run)
     axes.xaxis.set_major_locator(NullLocator())
     for place, action in enumerate(STRIPS):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
-        strip = add_axes(figure, (LEFT, base, width, STRIP_HEIGHT))
+        strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
         _draw_strip(strip, _starts(run.events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     write_head(figure, run)
-    write(figure, (LEFT + width / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
+    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
     return figure
 
 
@@ -223,11 +224,7 @@ def draw_budget(axes: Axes, run: RunResult, most_ticks: int = 6) -> None:
         axes.axhline(budget, color="black", linewidth=1.0, dashes=(5, 2), zorder=4)
         axes.set_ylim(0, max(high, budget * 1.05))
     high = axes.get_ylim()[1]
-    place = min(int(np.log2(max(high, 1.0)) // 10), len(BYTE_UNITS) - 1)
-    size = 1024.0**place
-    number_axis(axes.yaxis, round_ticks(0, high / size, most_ticks), size)
-    axes.set_ylabel(f"memory ({BYTE_UNITS[place]})", size=TITLE_SIZE)
-    axes.yaxis.set_label_coords(-0.55 / (FULL_WIDTH - LEFT - RIGHT), 0.5)
+    label_wide(axes, f"memory ({bytes_axis(axes.yaxis, high, most_ticks)})")
 
 
 def _starts(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
@@ -253,7 +250,7 @@ def _draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float
     axes.xaxis.set_major_locator(NullLocator())
     axes.spines["left"].set_visible(False)
     text = f"{STRIPS[action]}\n{count_text(len(starts))} times"
-    place = -GAP / (FULL_WIDTH - LEFT - RIGHT), 0.5
+    place = -GAP / WIDE, 0.5
     beside: dict[str, Any] = {"ha": "right", "va": "center", "size": STRIP_SIZE}
     axes.text(*place, text, transform=axes.transAxes, linespacing=1.0, **beside)
 
