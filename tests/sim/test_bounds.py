@@ -48,8 +48,8 @@ def test_by_hand_at_the_call_that_needs_most() -> None:
     c goes first: one byte too much costs 3/7 ns, four 12/7; costs are whole, so 1 and 2.
     """
     program = compile_trace(two_results())
-    bounds = [lower_bound(program, budget) for budget in (None, 41, 40, 37, 36)]
-    assert bounds == [11, 11, 12, 13, math.inf]
+    found = [lower_bound(program, budget) for budget in (None, 41, 40, 37, 36)]
+    assert found == [11, 11, 12, 13, math.inf]
 
 
 def test_what_cannot_be_made_again_is_not_dropped() -> None:
@@ -190,9 +190,9 @@ def test_no_run_is_below_it(seed: int) -> None:
 def test_rows_of_heuristics_and_planners_have_it() -> None:
     """At one budget they have the same, which is 1 or above; a run that failed has no gap."""
     table = sweep("bundled:unet", ["h_LRU", "h_DTR"], ["0.3x", "0.7x"], methods="keep-all")
-    bounds = table.groupby("budget_fraction")["bound_slowdown"].unique()
-    assert [len(found) for found in bounds] == [1, 1]
-    assert 1 < bounds[0.7][0] < bounds[0.3][0]
+    known = table.groupby("budget_fraction")["bound_slowdown"].unique()
+    assert [len(found) for found in known] == [1, 1]
+    assert 1 < known[0.7][0] < known[0.3][0]
     ok = table[(table["status"] == "ok") & (table["kind"] == "online")]
     assert ((ok["slowdown"] / ok["bound_slowdown"] - 1 - ok["gap"]).abs() < 1e-12).all()
     assert table.loc[table["status"] != "ok", "gap"].isna().all()

@@ -80,12 +80,12 @@ def test_the_plan_is_executed_and_costs_what_runs_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "words"),
+    ("blocks", "message"),
     [
         (["m.2"], "block 'm.2': no forward call of 'two blocks' belongs to it"),
         (["m.0", "m.0.x"], "blocks 'm.0' and 'm.0.x': one is in the other"),
     ],
 )
-def test_blocks_that_are_none_are_refused(blocks: list[str], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_blocks_that_are_none_are_refused(blocks: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         checkpoint_plan(two_blocks(), blocks)
