@@ -238,19 +238,19 @@ def _stretches(run: RunResult) -> tuple[NDArray[np.int64], ...]:
     change = np.sign(np.diff(np.asarray(run.events["memory_after_bytes"]), prepend=0))
     count = len(run.storages["bytes"])
     copies, since = [0] * count, [-1] * count  # step since which it is in memory, or is not
-    times = [0] * count
+    stays = [0] * count  # how often it has come into memory
     found: list[tuple[int, int, int, int]] = []
     for s, sign, now in zip(storages.tolist(), change.tolist(), step.tolist(), strict=True):
         copies[s] += sign
         if sign > 0 and copies[s] == 1:
-            if times[s]:
+            if stays[s]:
                 found.append((s, since[s], now, DROPPED))
-            since[s], times[s] = now, times[s] + 1
+            since[s], stays[s] = now, stays[s] + 1
         elif sign < 0 and copies[s] == 0:
-            found.append((s, since[s], now + 1, KEPT if times[s] == 1 else AGAIN))
+            found.append((s, since[s], now + 1, KEPT if stays[s] == 1 else AGAIN))
             since[s] = now + 1
     found += [
-        (s, since[s], last, KEPT if times[s] == 1 else AGAIN) for s in range(count) if copies[s] > 0
+        (s, since[s], last, KEPT if stays[s] == 1 else AGAIN) for s in range(count) if copies[s] > 0
     ]
     columns = np.array(found, np.int64).reshape(-1, 4).T
     return tuple(columns)

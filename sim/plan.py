@@ -1,6 +1,6 @@
 """The Plan: what to compute, free and move, in order, in a trace's own calls and storages.
 
-Planners make one from a Schedule (`lower`), an online run leaves one (`plan_of_run`), and
+A planner's Schedule becomes one (`plan_of_schedule`), an online run leaves one (`plan_of_run`), and
 ``execution.py`` runs it. Here nothing is judged: whether a plan is possible, its execution tells.
 Files are in ``plan_files.py``.
 """

@@ -101,7 +101,7 @@ def with_workspaces(
     with profiler:
         session.open()
         try:
-            kept = step()
+            kept = step()  # an output of the step, as in the capture
         finally:
             session.close()
     del kept

@@ -41,11 +41,16 @@ def retention(
         Stage and node of each run of a solution to start from, or nothing.
     is_peak : bool
         Whether to look for the least peak above the budget, not for the least cost.
+    tell : callable
+        Is given each better solution.
+    seconds : float or None
+        What the solver may take.
 
     Returns
     -------
     dict
-        ``status``, ``bound`` and ``runs``.
+        ``status``, ``bound`` (units of cost above the first computations, or of memory if
+        ``is_peak``) and ``runs``.
     """
     from ortools.sat.python import cp_model
 
