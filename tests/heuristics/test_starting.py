@@ -30,7 +30,12 @@ def test_a_start_is_no_dearer_than_any_trivial_plan_or_given_one() -> None:
         assert start.schedule is not None and start.first_seconds is not None
         assert evaluate(graph, start.schedule).peak_bytes <= budget
         assert start.cost == min(costs)
-        assert best_start(graph, most, [naive_schedule(graph)], 0.0).cost == graph.base_cost
+
+
+def test_without_time_the_best_start_is_one_that_was_given() -> None:
+    graph = workload(load_trace("bundled:unet")).graph
+    start = best_start(graph, naive_peak_bytes(graph), [naive_schedule(graph)], 0.0)
+    assert start.cost == graph.base_cost
 
 
 @pytest.mark.parametrize("method", SWEEPING)
