@@ -166,21 +166,25 @@ save_run_option = click.option(
 
 def filter_options(function: F) -> F:
     """Add the options that choose rows of a table."""
+    listed: dict[str, Any] = {"multiple": True, "type": ListOf(TEXT), "callback": _flat}
     for option in reversed(
         [
             click.option("--trace", multiple=True, help="Only this trace; may be repeated."),
             click.option(
                 *("--method", "--heuristic", "method"),
-                multiple=True,
-                help="Only this method; may be repeated.",
+                **listed,
+                help="Only these methods; may be repeated.",
             ),
-            click.option(
-                "--deallocation", multiple=True, help="Only this policy; may be repeated."
-            ),
+            click.option("--deallocation", **listed, help="Only these policies; may be repeated."),
         ]
     ):
         function = option(function)
     return function
+
+
+def _flat(_: object, __: object, lists: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Put what several lists name into one."""
+    return tuple(name for part in lists for name in part)
 
 
 bound_option = click.option(

@@ -53,6 +53,8 @@ def test_gaps_are_rows_for_programs(
         ("h_LRU", 7, "ok"),
         ("h_LRU", 10, "ok"),
     ]
+    both = told(capsys, *arguments[:3], "h_LRU,keep-all", "--json")[1]
+    assert {row["line"] for row in json.loads(both)} == {"h_LRU", "keep-all"}
     assert rows[0]["gap"] is None and rows[2]["gap"] == 0 and rows[2]["is_optimal"] is True
     assert rows[1]["gap"] == pytest.approx(rows[1]["slowdown"] / rows[1]["bound"] - 1)
     with written.open() as file:
