@@ -9,15 +9,8 @@ from typing import Any
 from ...errors import InputError
 from ...static_graph import Schedule, StaticGraph
 from .held_solving import held, shares
-from .integer_solving import (
-    INFEASIBLE,
-    OPTIMAL,
-    integer,
-    kept_of_shares,
-    relaxed,
-    take_bound,
-)
-from .registry import PlannerResult, planner
+from .integer_solving import integer, kept_of_shares, relaxed, take_bound
+from .registry import INFEASIBLE, OPTIMAL, PlannerResult, planner
 from .searching import Search
 from .stage_program import FORMS
 

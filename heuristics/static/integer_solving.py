@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .registry import FEASIBLE as FEASIBLE
+from .registry import INFEASIBLE as INFEASIBLE
+from .registry import OPTIMAL as OPTIMAL
 from .searching import Search
+from .solving import UNKNOWN as UNKNOWN
 from .stage_problem import StageProblem
 from .stage_program import StageProgram
 from .stages import Kept, nothing_kept
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
 
     from ...static_graph import StaticGraph
 
-OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN = "optimal", "feasible", "infeasible", "unknown"
 Shares = list[tuple[int, int, float]]  # stage, value, S
 _ROUNDING = 1e-5  # of what HiGHS works with
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .solving import WORKERS
+from .registry import FEASIBLE
+from .registry import INFEASIBLE as INFEASIBLE
+from .registry import OPTIMAL as OPTIMAL
+from .solving import UNKNOWN, WORKERS
 from .stage_problem import StageProblem
 
 Run = tuple[int, int]  # node, and how many runs of it came before
-OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN = "optimal", "feasible", "infeasible", "unknown"
 
 
 def retention(

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 from .registry import MEMORY_LIMIT, NOT_INSTALLED, SOLVER_FAILED, TIME_LIMIT
 
 DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, what `Ended` has
+UNKNOWN = "unknown"  # how a solver ended that has neither a solution nor a proof
 WORKERS = 1  # threads of a solver: with one, the same task has the same answer
 MEMORY_GB = 8.0  # what a solver may take
 _GRACE = 0.05, 0.5  # how much longer than its limit a solver may take: of the limit, and seconds
