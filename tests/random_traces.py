@@ -62,13 +62,17 @@ class Author:
         self.live += [name for name, _, _ in results]
 
     def mutate(self) -> None:
-        """Add a call that mutates some of its operands."""
+        """Add a call that mutates some of its operands; it may have a result as well."""
         args = [self.pick() for _ in range(self.random.choice((1, 2, 2, 3)))]
         mutated = self.random.sample(range(len(args)), self.random.choice((1, 1, len(args))))
         tags = TAG_COLLECTIVE if self.tags and self.random.random() < 0.1 else 0
+        results = []
+        if self.random.random() < 0.2:
+            results.append((self.name(), self.random.choice(SIZES), -1))
         self.builder.call(
-            "op_", args, [], self.random.choice(TIMES), mutates=sorted(mutated), tags=tags
+            "op_", args, results, self.random.choice(TIMES), mutates=sorted(mutated), tags=tags
         )
+        self.live += [name for name, _, _ in results]
 
     def copy(self) -> None:
         """Give a tensor another name, new or old."""

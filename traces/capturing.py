@@ -8,6 +8,7 @@ in ``recorder.py``, what becomes of it in ``lowering.py``, and what to expect in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
+from .importers.dtr_export import exportable
 from .lowering import to_trace
 from .merging import merge
 from .noting import notes_of
 from .recording import Recording, live_bytes
-from .saving import save_trace
+from .saving import is_log, save_trace
 from .stepping import repeats, whole
 from .trace import Trace
 
@@ -81,8 +83,12 @@ class Capture:
         return to_trace(self.recording, self.name, source=self._source)
 
     def save(self, path: str | Path) -> None:
-        """Write it: a trace file if the name ends in .trace, or a DTR log (.log.gz)."""
-        save_trace(self.trace, path)
+        """Write it: a trace file if the name ends in .trace, or a DTR log (.log.gz).
+
+        In a log, a call that updates what it is given and returns something is two calls.
+        """
+        said = exportable(self.trace)[0] if is_log(os.fsdecode(path)) else self.trace
+        save_trace(said, path)
 
 
 @contextmanager
