@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def capture(
     ...     model(batch).sum().backward()
     >>> log.save("mlp.log.gz")  # doctest: +SKIP
     """
-    _check_repeat(repeat)
+    check_count("repeat", repeat)
     log = Capture(name)
     session = Session(name, _listed(model), _listed(optimizer), has_marks=repeat > 1)
     session.open()
@@ -182,7 +183,8 @@ def capture_steps(
     TraceError
         If two runs do not call the same operators on the same storages in the same order.
     """
-    _check_repeat(repeat)
+    check_count("repeat", repeat)
+    check_step(step, "capture_steps: step")
     for _ in range(warmup):
         step()
     recordings = []
@@ -194,9 +196,18 @@ def capture_steps(
     return Capture(name, merge(recordings))
 
 
-def _check_repeat(repeat: int) -> None:
-    if repeat < 1:
-        raise InputError(f"repeat {repeat}: at least one run must be recorded")
+def check_count(what: str, value: Any) -> None:
+    """Refuse how many runs or steps to record, if it is no whole number from 1."""
+    if not isinstance(value, Integral):
+        raise InputError(f"{what} {value!r}: expected a whole number")
+    if value < 1:
+        raise InputError(f"{what} {value}: at least one must be recorded")
+
+
+def check_step(step: Any, what: str) -> None:
+    """Refuse what is to be called and cannot be."""
+    if not callable(step):
+        raise InputError(f"{what} {step!r}: expected a function without arguments")
 
 
 def _listed(given: Any) -> list[Any]:

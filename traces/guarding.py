@@ -86,6 +86,15 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         self.has_real_memory = False
         self._infinities: set[int] = set()
 
+    def notes(self) -> tuple[str, ...]:
+        """Say how often a program was given a value that is made up, if it was."""
+        if not self.values_made_up:
+            return ()
+        return (
+            f"the program asked {self.values_made_up} times for a value that fake tensors do not "
+            "have, and was given 1 (for a truth: what follows from 1, or false)",
+        )
+
     supports_higher_order_operators = True  # they come here then, to be refused in our words
 
     @classmethod

@@ -55,8 +55,10 @@ def test_values_are_made_up(torch: Any) -> None:
         x = torch.rand(3)
         seen.extend([(x * 5).sum().item(), int((x * 5).argmax()), bool((x > 7).all())])
 
-    captured(torch, run)
+    log = captured(torch, run)
     assert seen == [1.0, 1, False]
+    assert any("asked 3 times for a value that fake tensors do not have" in n for n in log.notes)
+    assert not captured(torch, lambda: torch.rand(3)).notes
 
 
 def test_scaled_gradients_are_taken_to_be_finite(torch: Any) -> None:
@@ -297,6 +299,10 @@ def test_unknown_targets_and_devices_are_refused(torch: Any) -> None:
         captured(torch, lambda: None, device_name="tpu")
     with pytest.raises(InputError, match=r"make\(\) returned int: expected the function"):
         traces.capture_fake(lambda: 3)
+    with pytest.raises(InputError, match="make None: expected a function"):
+        traces.capture_fake(None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="steps 'x': expected a whole number"):
+        traces.capture_fake(lambda: None, steps="x")  # type: ignore[arg-type]
 
 
 def attention_step(torch: Any, **options: Any) -> Callable[[], Any]:
