@@ -136,7 +136,7 @@ def _interrupts_held() -> Iterator[None]:
 
 def _show_note(message: Warning | str, *_: Any) -> None:
     """Show a warning of a worker as one line, as the command does its own."""
-    print(f"rematsim: note: {message}", file=sys.stderr)
+    print(f"rematsim: note: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _start_worker() -> None:

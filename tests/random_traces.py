@@ -19,10 +19,10 @@ TIMES = (0, 1, 1, 2, 3, 5, 8, 13)
 class Author:
     """Writes one trace, an event at a time."""
 
-    def __init__(self, seed: int, rebinding: str, tags: bool) -> None:
+    def __init__(self, seed: int, rebinding: str, tags: bool, returns: bool) -> None:
         self.random = random.Random(seed)
         self.builder = TraceBuilder(f"random-{seed}", rebinding=rebinding)
-        self.tags = tags
+        self.tags, self.returns = tags, returns
         self.live: list[str] = []
         self.count = 0
 
@@ -62,13 +62,17 @@ class Author:
         self.live += [name for name, _, _ in results]
 
     def mutate(self) -> None:
-        """Add a call that mutates some of its operands."""
+        """Add a call that mutates some of its operands; it may have a result as well."""
         args = [self.pick() for _ in range(self.random.choice((1, 2, 2, 3)))]
         mutated = self.random.sample(range(len(args)), self.random.choice((1, 1, len(args))))
         tags = TAG_COLLECTIVE if self.tags and self.random.random() < 0.1 else 0
+        results = []
+        if self.returns and self.random.random() < 0.5:
+            results.append((self.name(), self.random.choice(SIZES), -1))
         self.builder.call(
-            "op_", args, [], self.random.choice(TIMES), mutates=sorted(mutated), tags=tags
+            "op_", args, results, self.random.choice(TIMES), mutates=sorted(mutated), tags=tags
         )
+        self.live += [name for name, _, _ in results]
 
     def copy(self) -> None:
         """Give a tensor another name, new or old."""
@@ -94,6 +98,7 @@ def random_trace(
     mutations: bool = True,
     rebinding: str = "listed",
     tags: bool = False,
+    returns: bool = False,
     cut: int | None = None,
 ) -> Trace:
     """Make the random trace of a seed.
@@ -108,10 +113,12 @@ def random_trace(
         End after so many events, the last releases left out: what has happened is the same.
     mutations, tags : bool
         Whether calls mutate operands, and whether some cannot be repeated.
+    returns : bool
+        Whether some of the calls that mutate operands have a result as well.
     rebinding : str
         As in ``Trace``.
     """
-    author = Author(seed, rebinding, tags)
+    author = Author(seed, rebinding, tags, returns)
     for _ in range(author.random.randint(1, 4)):
         author.constant()
     steps = [author.call] * 10 + [author.release] * 7 + [author.copy] * 2 + [author.constant]

@@ -8,18 +8,21 @@ in ``recorder.py``, what becomes of it in ``lowering.py``, and what to expect in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
+from .importers.dtr_export import exportable
 from .lowering import to_trace
 from .merging import merge
 from .noting import notes_of
 from .recording import Recording, live_bytes
-from .saving import save_trace
+from .saving import is_log, save_trace
 from .stepping import repeats, whole
 from .trace import Trace
 
@@ -81,8 +84,12 @@ class Capture:
         return to_trace(self.recording, self.name, source=self._source)
 
     def save(self, path: str | Path) -> None:
-        """Write it: a trace file if the name ends in .trace, or a DTR log (.log.gz)."""
-        save_trace(self.trace, path)
+        """Write it: a trace file if the name ends in .trace, or a DTR log (.log.gz).
+
+        In a log, a call that updates what it is given and returns something is two calls.
+        """
+        said = exportable(self.trace)[0] if is_log(os.fsdecode(path)) else self.trace
+        save_trace(said, path)
 
 
 @contextmanager
@@ -128,7 +135,7 @@ def capture(
     ...     model(batch).sum().backward()
     >>> log.save("mlp.log.gz")  # doctest: +SKIP
     """
-    _check_repeat(repeat)
+    check_count("repeat", repeat)
     log = Capture(name)
     session = Session(name, _listed(model), _listed(optimizer), has_marks=repeat > 1)
     session.open()
@@ -176,7 +183,8 @@ def capture_steps(
     TraceError
         If two runs do not call the same operators on the same storages in the same order.
     """
-    _check_repeat(repeat)
+    check_count("repeat", repeat)
+    check_step(step, "capture_steps: step")
     for _ in range(warmup):
         step()
     recordings = []
@@ -218,9 +226,18 @@ def measure_workspaces(
     return Capture(log.name, with_workspaces(log.recording, step, model, optimizer))
 
 
-def _check_repeat(repeat: int) -> None:
-    if repeat < 1:
-        raise InputError(f"repeat {repeat}: at least one run must be recorded")
+def check_count(what: str, value: Any) -> None:
+    """Refuse how many runs or steps to record, if it is no whole number from 1."""
+    if not isinstance(value, Integral):
+        raise InputError(f"{what} {value!r}: expected a whole number")
+    if value < 1:
+        raise InputError(f"{what} {value}: at least one must be recorded")
+
+
+def check_step(step: Any, what: str) -> None:
+    """Refuse what is to be called and cannot be."""
+    if not callable(step):
+        raise InputError(f"{what} {step!r}: expected a function without arguments")
 
 
 def _listed(given: Any) -> list[Any]:

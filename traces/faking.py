@@ -7,11 +7,12 @@ those of a real run; times come from the cost model, and the trace says so.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError
 from ..garbage import collection_paused
-from .capturing import Capture
+from .capturing import Capture, check_count, check_step
 from .clocks import NoClock
 from .devices import DEFAULT, device
 from .estimating import with_estimated_times
@@ -73,14 +74,15 @@ def capture_fake(
     ...     return lambda: train_step(model, optimizer), model, optimizer
     >>> capture_fake(make, target="cuda").save("llama.log.gz")  # doctest: +SKIP
     """
-    if steps < 1:
-        raise InputError(f"steps {steps}: at least one must be recorded")
+    check_count("steps", steps)
+    check_step(make, "capture_fake: make")
     times_of = device(device_name)
-    with collection_paused(), fake_tensors(target):
+    with collection_paused(), fake_tensors(target) as fakes:
         step, model, optimizer = _taken_apart(make())
         for _ in range(warmup):
             step()
         recording = _record(step, model, optimizer, steps, name)
+    recording = replace(recording, notes=(*recording.notes, *fakes.notes()))
     source = f"fake capture of {name}, target {target}, times estimated for {times_of.title}"
     return Capture(name, with_estimated_times(recording, times_of), source)
 

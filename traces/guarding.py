@@ -31,7 +31,7 @@ from .fake_methods import HINT, answering_methods
 from .fake_modules import modules_of_fakes
 from .fake_results import LIKE_FIRST, LISTS_LIKE_FIRST, are_lists_like_first, like_first, rows_of
 from .kernels import NEED_LENGTHS, amended, answered
-from .refusing import has_cuda_build, higher_order
+from .refusing import has_backend, higher_order
 from .schemas import HIGHER_ORDER, traits_of
 from .substitution import TARGETS, CudaOperators, lists_in_optimizers
 from .values import LARGEST, follow, value_of
@@ -58,10 +58,12 @@ _OF_FAKES = re.compile(
 )
 _MADE = "lift_fresh"  # the last that torch.tensor(...) does: a view of what it has made
 _COMPARES = {"allclose", "equal"}  # true, if every value is 1
-_LACKS_OF_CUDA = (
-    "not linked with support for cuda",
-    "Cannot access accelerator device when none is available",  # to(0): a number means a GPU
+_LACKS = re.compile(  # what torch says of a device that it was built without
+    r"not linked with support for (\w+)|not compiled with (\w+) enabled"
+    r"|Storage device not recognized: (\w+)|without ATen_(cuda|xpu|mtia|hpu) library"
+    r"|Cannot access accelerator device when none is available"  # to(0): a number means a GPU
 )
+_DENSE = "use dense gradients (sparse=False), or "
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
 
@@ -85,6 +87,15 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         self.values_made_up = 0
         self.has_real_memory = False
         self._infinities: set[int] = set()
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how often a program was given a value that is made up, if it was."""
+        if not self.values_made_up:
+            return ()
+        return (
+            f"the program asked {self.values_made_up} times for a value that fake tensors do not "
+            "have, and was given 1 (for a truth: what follows from 1, or false)",
+        )
 
     supports_higher_order_operators = True  # they come here then, to be refused in our words
 
@@ -111,14 +122,14 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
         if traits.role:  # an exception here could end the process
             return self.dispatch(func, types, args, kwargs)
         if kwargs:
-            _refuse_cuda(kwargs.get("device"))
+            _refuse_foreign(kwargs.get("device"))
         if traits.name in LISTS_LIKE_FIRST and are_lists_like_first(self, args, kwargs):
             return None if traits.written else [like_first(self, row, {}) for row in rows_of(args)]
         output = self._directly(func, traits.name, args, kwargs)
         if output is not None:
             return output
         if "sparse" in traits.name:
-            raise TraceError(_needs_values(traits.name, "use dense gradients (sparse=False), or "))
+            raise TraceError(_needs_values(traits.name, _DENSE))
         if traits.name == _CHECK:
             self._infinities.add(args[1].untyped_storage()._cdata)
         if self._is_real(func, traits.name, args):
@@ -139,6 +150,8 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             hint = "make lengths of constants, or " if traits.name in NEED_LENGTHS else ""
             raise TraceError(_needs_values(traits.name, hint)) from None
         output = amended(self, traits.name, args, output)
+        if _is_sparse(output):
+            raise TraceError(_needs_values(traits.name, _DENSE))
         follow(func, traits, args, kwargs, output)
         return output
 
@@ -194,21 +207,29 @@ def _needs_values(operator: str, hint: str = "") -> str:
     return f"{operator}: its result depends on values, which fake tensors do not have; {hint}{HINT}"
 
 
-def _refuse_cuda(device: Any) -> None:
-    """Refuse CUDA on a build without it, where the first gradient would end the process."""
-    if device is not None and torch.device(device).type == "cuda" and not has_cuda_build():
-        raise InputError(no_cuda(str(device)))
+def _is_sparse(output: Any) -> bool:
+    """Say whether a result is a sparse tensor: how much it holds depends on values."""
+    results = output if isinstance(output, list | tuple) else (output,)
+    return any(isinstance(x, torch.Tensor) and x.layout is not torch.strided for x in results)
 
 
-def is_lack_of_cuda(error: Exception) -> bool:
-    """Say whether an exception is torch's own refusal of CUDA, on a build without it."""
-    return any(text in str(error) for text in _LACKS_OF_CUDA)
+def _refuse_foreign(device: Any) -> None:
+    """Refuse a device that this torch has no backend for: a gradient there ends the process."""
+    if device is not None and not has_backend(torch.device(device).type):
+        raise InputError(_no_backend(str(device)))
+
+
+def lacking_device(error: Exception) -> str | None:
+    """Return the device that torch itself refuses as it was built without it, if that is it."""
+    found = _LACKS.search(str(error))
+    return found and next((name.lower() for name in found.groups() if name), "cuda")
 
 
 def said_of_fakes(error: Exception) -> str | None:
     """Say in a line what torch could not do with fake tensors, if that is what went wrong."""
-    if is_lack_of_cuda(error):
-        return no_cuda("cuda")
+    device = lacking_device(error)
+    if device is not None:
+        return _no_backend(device)
     message = (str(error) or type(error).__name__).splitlines()[0]
     is_torchs = type(error).__module__.startswith("torch._subclasses")
     if not is_torchs and not _OF_FAKES.search(message):
@@ -216,12 +237,13 @@ def said_of_fakes(error: Exception) -> str | None:
     return f"torch cannot do this with fake tensors: {type(error).__name__}: {message}; {HINT}"
 
 
-def no_cuda(device: str) -> str:
+def _no_backend(device: str) -> str:
     """Say in a line why a device is refused, and what to do."""
+    kind = device.partition(":")[0].upper()
     return (
-        f"device {device!r}: this torch ({torch.__version__}) is built without CUDA, and fake CUDA "
-        "tensors would end the process; let the program use the CPU, and take target cuda for the "
-        "operators that a GPU would run"
+        f"device {device!r}: this torch ({torch.__version__}) is built without {kind}, and fake "
+        f"{kind} tensors would end the process; let the program use the CPU, and take target cuda "
+        "for the operators that a GPU would run"
     )
 
 
@@ -289,5 +311,5 @@ def fake_tensors(target: str) -> Iterator[GuardedFakes]:
             message = said_of_fakes(error)
             if message is None:
                 raise
-            kind = InputError if is_lack_of_cuda(error) else TraceError
+            kind = TraceError if lacking_device(error) is None else InputError
             raise kind(message) from None

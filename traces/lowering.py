@@ -35,8 +35,8 @@ class _Buffer:
         self.names.append(name)
         self.by_geometry.setdefault(geometry, name)
 
-    def restart(self, root: str, geometry: Hashable) -> list[str]:
-        """Keep one name alone, which means the new version; return the others."""
+    def keep_only(self, root: str, geometry: Hashable) -> list[str]:
+        """Let one name alone mean the storage; return the others."""
         others = [name for name in self.names if name != root]
         self.root, self.names, self.by_geometry = root, [root], {geometry: root}
         return others
@@ -136,14 +136,20 @@ class _Lowering:
         return name
 
     def _call(self, call: RecordedCall) -> None:
-        """Choose the instruction: in-place with nothing else to show, or a call with results."""
+        """Choose the instruction: an update in place, or a call with results alone."""
         sizes = dict(call.bytes_after)
         updated = self._updated(call)
-        is_resized = any(call.arguments[position].storage in sizes for position in updated)
-        if updated and not call.results and not is_resized:
-            self._mutate(call, updated)
+        if any(call.arguments[position].storage in sizes for position in updated):
+            self._resize(call, updated, sizes)
+            return
+        for position in updated:
+            self._leave_one_name(call.arguments[position], call.phase)
+        arguments, operands = self._operands(call, updated)
+        results = self._results(call, operands, sizes)
+        if results or updated:
+            self._emit(call, arguments, results, mutates=updated)
         else:
-            self._compute(call, updated, sizes)
+            self._emit_without_tensor(call, arguments)
 
     def _updated(self, call: RecordedCall) -> list[int]:
         """Return the positions of written arguments, one a storage, constants left out.
@@ -157,19 +163,19 @@ class _Lowering:
         first = {call.arguments[position].storage: position for position in reversed(call.written)}
         return sorted(p for storage, p in first.items() if not self._buffers[storage].is_constant)
 
-    def _mutate(self, call: RecordedCall, updated: Sequence[int]) -> None:
-        arguments = [self._name_of(view, call.phase) for view in call.arguments]
-        self._emit(call, arguments, (), mutates=updated)
-        for position in updated:
-            view = call.arguments[position]
-            self._release(self._buffers[view.storage].restart(arguments[position], view.geometry))
+    def _leave_one_name(self, view: View, phase: int) -> None:
+        """Drop every name of a storage but the one that an update goes by.
 
-    def _compute(self, call: RecordedCall, updated: Sequence[int], sizes: dict[int, int]) -> None:
-        """Emit a call with its results, and one more for each argument that it updates."""
+        Before the update, as they mean what is overwritten: a replay in place lets the new value
+        have the old one's bytes only where nobody holds that any more.
+        """
+        name, buffer = self._name_of(view, phase), self._buffers[view.storage]
+        self._release(buffer.keep_only(name, view.geometry))
+
+    def _resize(self, call: RecordedCall, updated: Sequence[int], sizes: dict[int, int]) -> None:
+        """Emit a call that resizes: what it updates is one more result, old and new beside."""
         arguments, operands = self._operands(call)
-        results: list[_Result] = []
-        for view in call.results:
-            self._add_result(view, operands, sizes, results)
+        results = self._results(call, operands, sizes)
         renewed = []
         for position in updated:
             view = call.arguments[position]
@@ -177,51 +183,63 @@ class _Lowering:
             buffer.bytes = sizes.get(view.storage, buffer.bytes)
             renewed.append((self._new_name(), arguments[position], view))
             results.append(_Result(renewed[-1][0], buffer.bytes, _OWN_STORAGE, self._kind(view)))
-        if not results:
-            results.append(_Result(self._new_name(), 0, _OWN_STORAGE, ""))
-            self._emit(call, arguments, results)
-            self._builder.release(results[0].name)
-            return
         self._emit(call, arguments, results)
         for new, old, view in renewed:
             self._builder.copy_from(old, new)
             self._builder.release(new)
-            self._release(self._buffers[view.storage].restart(old, view.geometry))
+            self._release(self._buffers[view.storage].keep_only(old, view.geometry))
 
-    def _operands(self, call: RecordedCall) -> tuple[list[str], list[int]]:
-        """Return the operands' names and storages; add those that only a result tells of."""
+    def _operands(
+        self, call: RecordedCall, updated: Sequence[int] = ()
+    ) -> tuple[list[str], list[int]]:
+        """Return the operands' names and storages; add those that only a result tells of.
+
+        Of an updated storage only one name is left, which all its operands go by.
+        """
         storages = [view.storage for view in call.arguments]
-        names = [self._name_of(view, call.phase) for view in call.arguments]
+        renewed = {storages[position] for position in updated}
+        names = [
+            self._buffers[view.storage].root
+            if view.storage in renewed
+            else self._name_of(view, call.phase)
+            for view in call.arguments
+        ]
         for view in call.results:
             if view.storage in self._buffers and view.storage not in storages:
                 storages.append(view.storage)
                 names.append(self._buffers[view.storage].root)
         return names, storages
 
-    def _add_result(
-        self,
-        view: View,
-        operands: Sequence[int],
-        sizes: dict[int, int],
-        results: list[_Result],
-    ) -> None:
-        """Name a result: a view of an operand, or the first of a new storage.
+    def _results(
+        self, call: RecordedCall, operands: Sequence[int], sizes: dict[int, int]
+    ) -> list[_Result]:
+        """Name the results: views of operands, and the first of each new storage.
 
-        A second tensor of a new storage cannot be said in the log's format: it is derived when
-        it is used.
+        Others cannot be said in the log's format, and are derived when they are used: a second
+        tensor of a new storage, a view of what the call updates.
         """
-        buffer = self._buffers.get(view.storage)
-        if buffer is None:
-            name = self._new_name()
-            buffer = _Buffer(name, sizes[view.storage], is_constant=False)
-            buffer.by_geometry[view.geometry] = name
-            self._buffers[view.storage] = buffer
-            results.append(_Result(name, buffer.bytes, _OWN_STORAGE, self._kind(view)))
-        elif view.storage in operands:
-            name = self._new_name()
-            alias = operands.index(view.storage)
-            results.append(_Result(name, buffer.bytes, alias, self._kind(view)))
-            buffer.bind(name, view.geometry)
+        renewed = {operands[position] for position in call.written}
+        results = []
+        for view in call.results:
+            buffer = self._buffers.get(view.storage)
+            if buffer is None:
+                name = self._new_name()
+                buffer = _Buffer(name, sizes[view.storage], is_constant=False)
+                buffer.by_geometry[view.geometry] = name
+                self._buffers[view.storage] = buffer
+                results.append(_Result(name, buffer.bytes, _OWN_STORAGE, self._kind(view)))
+            elif view.storage in operands and (buffer.is_constant or view.storage not in renewed):
+                name = self._new_name()
+                alias = operands.index(view.storage)
+                results.append(_Result(name, buffer.bytes, alias, self._kind(view)))
+                buffer.bind(name, view.geometry)
+        return results
+
+    def _emit_without_tensor(self, call: RecordedCall, arguments: Sequence[str]) -> None:
+        """Emit a call that no tensor comes out of: a log's calls have results."""
+        result = _Result(self._new_name(), 0, _OWN_STORAGE, "")
+        self._emit(call, arguments, (result,))
+        self._builder.release(result.name)
 
     def _emit(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from .replacing import replaced
 
 _ASKING = "torch._dynamo.eval_frame"  # where compiled functions ask for their callback
 _COMPILES = "torch.compile; torch.cond and flex_attention use it"
+_MAKES_TENSORS = "aten::empty.memory_format"
+_DISPATCH_KEYS = {"meta": "Meta", "lazy": "Lazy", "vulkan": "Vulkan"}  # others are in capitals
 _HINT = "capture it uncompiled: set TORCHDYNAMO_DISABLE=1, or do not call torch.compile"
 
 
@@ -115,6 +118,13 @@ def higher_order(name: str) -> TraceError:
     )
 
 
-def has_cuda_build() -> bool:
-    """Say whether this torch was built for CUDA, whether or not there is a GPU."""
-    return bool(torch.backends.cuda.is_built())
+@cache
+def has_backend(device: str) -> bool:
+    """Say whether this torch was built for a type of device, whether or not there is one."""
+    key = _DISPATCH_KEYS.get(device, device.upper())
+    if device == torch._C._get_privateuse1_backend_name():
+        key = "PrivateUse1"
+    try:
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(_MAKES_TENSORS, key))
+    except RuntimeError:  # no such key
+        return False

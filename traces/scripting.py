@@ -110,12 +110,7 @@ def capture_script(
     recorded = watch.recorded()
     if fakes is not None:
         recorded = with_estimated_times(recorded, device(wanted.device))
-        if fakes.values_made_up:
-            note = (
-                f"the script asked {fakes.values_made_up} times for a value that fake tensors do "
-                "not have, and was given 1 (for a truth: what follows from 1, or false)"
-            )
-            recorded = replace(recorded, notes=(*recorded.notes, note))
+        recorded = replace(recorded, notes=(*recorded.notes, *fakes.notes()))
     kind = f"fake capture, target {wanted.target}," if wanted.target else "capture"
     return Capture(name, recorded, f"{kind} of {script}")
 
@@ -175,7 +170,10 @@ class _Watch:
             recording = self._recorded(self._session)
             if n_repeats:
                 return self._merged(recording, min(n_repeats, wanted.repeat))
-        said = "no step of an optimizer and no mark_step() was seen"
+        said = (
+            "no step of an optimizer and no mark_step() was seen in the script's own process "
+            "(others are not recorded)"
+        )
         raise TraceError(
             f"{f'it ended after {self._ended} steps' if self._ended else said}: "
             f"--skip {wanted.skip} --steps {wanted.steps} needs {wanted.skip + wanted.steps}",

@@ -71,9 +71,11 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     rematsim.traces.mark_step(). When enough is recorded, the script is ended. Needs PyTorch
     (pip install torch).
     """
-    from ..traces.saving import is_log
+    from ..traces.saving import STANDARD_OUTPUT, is_log
 
     wanted = _wanted(given)
+    if out == STANDARD_OUTPUT:
+        raise click.UsageError("-o -: standard output is the script's; name a file")
     stem = Path(script).stem
     path = out or f"{stem}{SUFFIX}"
     is_log(path)  # refuses a name that is none, before anything runs

@@ -195,4 +195,4 @@ def _show_note(
     line: str | None = None,
 ) -> Any:
     """Show a warning as one line without the place in our code."""
-    _tell(f"note: {printable(str(message))}")
+    _tell(f"note: {printable(' '.join(str(message).split()))}")

@@ -28,8 +28,8 @@ KINDS = (
     {"mutations": False},
     {"rebinding": "listed"},
     {"rebinding": "storage"},
-    {"rebinding": "listed", "tags": True},
-    {"rebinding": "storage", "tags": True},
+    {"rebinding": "listed", "tags": True, "returns": True},
+    {"rebinding": "storage", "tags": True, "returns": True},
 )
 LIMITS = (2.0, None, 1.25)
 

@@ -128,6 +128,84 @@ def test_states_that_checkpointing_saves_are_seen(
     assert torch.get_rng_state is torch.random.get_rng_state
 
 
+def trained(torch: Any, model: Any) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.randn(8, 256)).sum().backward()
+    optimizer.step()
+
+
+def accumulated(torch: Any, model: Any) -> None:
+    for _ in range(3):
+        model(torch.randn(8, 256)).sum().backward()
+
+
+def clipped(torch: Any, model: Any) -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(model(torch.randn(8, 256)).sum()).backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+
+def retained(torch: Any, model: Any) -> None:
+    y = model(torch.randn(8, 256))
+    y.sum().backward(retain_graph=True)
+    y.mean().backward()
+
+
+def exchanged(torch: Any, model: Any) -> None:
+    for parameter in model.parameters():
+        parameter.data = parameter.data.half()
+    for parameter in model.parameters():
+        parameter.data = parameter.data.float()
+    trained(torch, model)
+
+
+def resized(torch: Any, model: Any) -> None:
+    shard, storage = model.weight.detach().clone(), model.weight.untyped_storage()
+    size = storage.nbytes()
+    storage.resize_(0)
+    storage.resize_(size)
+    model.weight.data.copy_(shard)
+    trained(torch, model)
+    shard.copy_(model.weight.data)
+
+
+def through_views(torch: Any, model: Any) -> None:
+    x = torch.randn(256, 256)
+    view = x.t()
+    x.relu_()
+    view.add_(1)
+    x[:128] += x[128:]
+    x[::2] += model.weight.detach()[::2]
+
+
+def returned_too(torch: Any, model: Any) -> None:
+    noise = torch.empty(256, 256)
+    whole = noise.t()
+    noise.zero_()
+    torch.ops.aten.rrelu_with_noise(model.weight.detach(), noise, 0.1, 0.3, True)
+    whole.mul_(2)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [accumulated, clipped, retained, exchanged, resized, through_views, returned_too],
+    ids=lambda use: use.__name__,
+)
+def test_updates_in_place_never_count_twice(torch: Any, use: Any) -> None:
+    """Whatever else means what is updated: a view, its base, ``.grad``."""
+    model = torch.nn.Linear(256, 256)
+
+    def step() -> None:
+        use(torch, model)
+        model.zero_grad()
+
+    log = traces.capture_steps(step, model, repeat=1)
+    run = rematsim.simulate(log.trace, "h_LRU", mutation="inplace", deallocation="banish")
+    assert run.peak_bytes == log.peak_bytes
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fake_capture_is_the_eager_one_and_both_replay_to_their_peak(
     models: dict[str, Any], name: str

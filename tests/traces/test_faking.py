@@ -55,8 +55,10 @@ def test_values_are_made_up(torch: Any) -> None:
         x = torch.rand(3)
         seen.extend([(x * 5).sum().item(), int((x * 5).argmax()), bool((x > 7).all())])
 
-    captured(torch, run)
+    log = captured(torch, run)
     assert seen == [1.0, 1, False]
+    assert any("asked 3 times for a value that fake tensors do not have" in n for n in log.notes)
+    assert not captured(torch, lambda: torch.rand(3)).notes
 
 
 def test_scaled_gradients_are_taken_to_be_finite(torch: Any) -> None:
@@ -229,15 +231,65 @@ def test_sparse_gradients_are_refused(torch: Any) -> None:
         captured(torch, lambda: embed(torch.tensor([1, 2])).sum().backward())
 
 
-def test_cuda_on_a_build_without_it_is_refused(torch: Any) -> None:
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_sparse_results_are_refused_whatever_the_operators_name(torch: Any, mode: str) -> None:
+    """A sparse tensor tells by its layout: the gradient of a bag of embeddings."""
+    bag = torch.nn.EmbeddingBag(10, 4, sparse=True, mode=mode)
+    with pytest.raises(TraceError, match="_embedding_bag_backward: its result depends on values"):
+        captured(torch, lambda: bag(torch.tensor([[1, 2]])).sum().backward())
+    with pytest.raises(TraceError, match="zeros: its result depends on values"):
+        captured(torch, lambda: torch.zeros(3, 3, layout=torch.sparse_coo))
+
+
+WAYS: dict[str, Callable[[Any, str], Any]] = {
+    "made": lambda torch, device: torch.ones(2, device=device),
+    "listed": lambda torch, device: torch.tensor([1.0], device=device),
+    "like": lambda torch, device: torch.empty_like(torch.ones(2), device=device),
+    "moved": lambda torch, device: torch.ones(2).to(device),
+    "module": lambda torch, device: torch.nn.Linear(2, 2).to(device),
+    "from_meta": lambda torch, device: torch.nn.Linear(2, 2, device="meta").to_empty(device=device),
+    "block": lambda torch, device: made_in(torch, device),
+    "type": lambda torch, device: torch.ones(2).type(f"torch.{device}.FloatTensor"),
+    "storage": lambda torch, device: torch.UntypedStorage(8, device=device),
+}
+
+
+def made_in(torch: Any, device: str) -> Any:
+    with torch.device(device):  # as set_default_device does
+        return torch.ones(2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("device", ["cuda", "xpu", "mps", "mtia", "hpu", "xla", "lazy"])
+def test_devices_that_torch_is_built_without_are_refused(torch: Any, device: str, way: str) -> None:
     """Otherwise the first gradient would end the process."""
+    from rematsim.traces.refusing import has_backend
+
+    if has_backend(device):
+        pytest.skip(f"this torch is built for {device}")
+    if way == "type" and device not in ("cuda", "xpu"):
+        pytest.skip("has no types of its own")
+    message = f"device '{device}(:0)?': this torch .* is built without {device.upper()}"
+    with pytest.raises(InputError, match=message):
+        captured(torch, lambda: WAYS[way](torch, device))
+
+
+def test_a_device_by_number_or_by_method_is_refused_too(torch: Any) -> None:
     if torch.backends.cuda.is_built():
         pytest.skip("this torch is built for CUDA")
-    message = "device 'cuda': this torch .* is built without CUDA"
-    with pytest.raises(InputError, match=message):
-        captured(torch, lambda: torch.nn.Linear(2, 2).to("cuda"))
-    with pytest.raises(InputError, match="'cuda:1'"):
-        captured(torch, lambda: torch.ones(2, device="cuda:1"))
+    for way in (
+        lambda: torch.ones(2, device="cuda:1"),
+        lambda: torch.ones(2).to(0),
+        lambda: torch.ones(2).cuda(),
+        lambda: torch.nn.Linear(2, 2).cuda(),
+        lambda: torch.cuda.FloatTensor([1.0]),
+    ):
+        with pytest.raises(InputError, match="is built without CUDA"):
+            captured(torch, way)
+
+
+def test_the_devices_of_every_torch_are_not_refused(torch: Any) -> None:
+    captured(torch, lambda: (torch.ones(2, device="cpu"), torch.ones(2, device="meta")))
 
 
 def test_unknown_targets_and_devices_are_refused(torch: Any) -> None:
@@ -247,6 +299,10 @@ def test_unknown_targets_and_devices_are_refused(torch: Any) -> None:
         captured(torch, lambda: None, device_name="tpu")
     with pytest.raises(InputError, match=r"make\(\) returned int: expected the function"):
         traces.capture_fake(lambda: 3)
+    with pytest.raises(InputError, match="make None: expected a function"):
+        traces.capture_fake(None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="steps 'x': expected a whole number"):
+        traces.capture_fake(lambda: None, steps="x")  # type: ignore[arg-type]
 
 
 def attention_step(torch: Any, **options: Any) -> Callable[[], Any]:

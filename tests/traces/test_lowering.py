@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rematsim import simulate
 from rematsim.errors import TraceError
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
+from rematsim.traces.importers.dtr_export import exportable
 from rematsim.traces.lowering import to_trace
 from rematsim.traces.merging import merge
 from rematsim.traces.recording import (
@@ -150,8 +152,8 @@ def test_an_update_in_place_takes_the_other_names_away_and_derives_them_again() 
     assert spoken(trace)[1:] == [
         "relu param:w -> x1:8",
         "view x1 -> x2@0",
-        "mul_ x1!",
         "release x2",
+        "mul_ x1!",
         "view x1 -> x3@0",
         "sum x3 -> x4:4",
         "release x1",
@@ -166,17 +168,29 @@ def test_an_update_through_a_view_makes_the_view_the_root() -> None:
         call("mul_", [half(1)], [], written=(0,)),
         call("sum", [whole(1)], [whole(2)], {2: 4}),
     )
-    assert spoken(trace)[3:] == ["mul_ x2!", "release x1", "view x2 -> x3@0", "sum x3 -> x4:4"] + [
+    assert spoken(trace)[3:] == ["release x1", "mul_ x2!", "view x2 -> x3@0", "sum x3 -> x4:4"] + [
         "release x3"
     ]
 
 
-def test_a_call_that_updates_and_returns_gives_the_new_value_as_one_more_result() -> None:
+def test_a_call_that_updates_and_returns_is_one_call() -> None:
+    """A DTR log has no such call: there it is two."""
     trace = lowered(
         call("relu", [whole(0)], [whole(1)], {1: 8}),
         call("rrelu", [whole(0), whole(1)], [whole(2)], {2: 40}, written=(1,)),
     )
-    assert spoken(trace)[2:] == ["rrelu param:w x1 -> x2:40 x3:8", "copy_from x1 x3", "release x3"]
+    assert spoken(trace)[2:] == ["rrelu param:w x1! -> x2:40"]
+    log, _ = exportable(trace)
+    assert spoken(log)[2:] == ["rrelu param:w x1 -> x2:40", "rrelu param:w x1!"]
+
+
+def test_a_view_that_an_update_returns_is_derived_from_the_new_value() -> None:
+    trace = lowered(
+        call("relu", [whole(0)], [whole(1)], {1: 8}),
+        call("add_", [whole(1)], [half(1)], written=(0,)),
+        call("sum", [half(1)], [whole(2)], {2: 4}),
+    )
+    assert spoken(trace)[2:5] == ["add_ x1!", "view x1 -> x2@0", "sum x2 -> x3:4"]
 
 
 def test_a_resized_operand_has_its_new_size() -> None:
@@ -187,12 +201,44 @@ def test_a_resized_operand_has_its_new_size() -> None:
     assert spoken(trace)[2:] == ["mm param:w x1 -> x2:16", "copy_from x1 x2", "release x2"]
 
 
-def test_an_operand_written_twice_is_renewed_once() -> None:
+def test_operands_of_an_updated_storage_go_by_one_name() -> None:
     trace = lowered(
         call("relu", [whole(0)], [whole(1)], {1: 8}),
         call("fill_", [whole(1), half(1)], [], written=(0, 1)),
     )
-    assert spoken(trace)[2:] == ["view x1 -> x2@0", "fill_ x1! x2", "release x2"]
+    assert spoken(trace)[2:] == ["fill_ x1! x1"]
+
+
+IN_PLACE = call("mul_", [whole(1)], [], written=(0,))
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        IN_PLACE,
+        call("mul_", [half(1)], [], written=(0,)),
+        call("mul_", [whole(1), half(1)], [], written=(0,)),
+        call("mul_", [whole(1)], [half(1)], written=(0,)),
+        call("rrelu", [whole(0), whole(1)], [whole(3)], {3: 8}, written=(1,)),
+    ],
+)
+def test_an_update_in_place_never_holds_old_and_new(update: RecordedCall) -> None:
+    """Whatever other names the storage has, and after an update that cut it off from its maker."""
+    recording = Recording(
+        WEIGHT,
+        (
+            call("relu", [whole(0)], [whole(1)], {1: 1 << 20}),
+            call("t", [whole(1)], [half(1)]),
+            IN_PLACE,
+            call("sum", [half(1)], [whole(2)], {2: 4}),
+            update,
+        ),
+    )
+    for deallocation in ("banish", "eager", "ignore"):
+        replay = simulate(
+            to_trace(recording, "t"), "h_LRU", mutation="inplace", deallocation=deallocation
+        )
+        assert replay.peak_bytes == max(live_bytes(recording))
 
 
 def test_a_second_tensor_of_a_new_storage_is_derived_when_it_is_used() -> None:

@@ -117,6 +117,17 @@ def test_a_broken_table_of_tensors_is_refused(tmp_path: Path) -> None:
         load_trace(files(tmp_path)[0])
 
 
+def test_a_table_of_tensors_of_another_run_is_refused(tmp_path: Path) -> None:
+    """Told by the numbers of elements, which both have; a few may differ, and are counted."""
+    other = TENSORS.replace(",16,4,", ",17,4,").replace(",4,4,weight", ",5,4,weight")
+    with pytest.raises(
+        TraceError, match=r"tensors.csv: of 16 operands .* 11 .* the tables are of different runs"
+    ):
+        import_trace(files(tmp_path, tensors=other))
+    counts = import_trace(files(tmp_path)).summary.inferred
+    assert counts["sizes of the table of tensors that are not the operators'"] == 1
+
+
 def test_what_does_not_belong_to_a_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("a,b\n")
     with pytest.raises(TraceError, match=r"other.csv: none of the formats that rematsim reads"):
@@ -127,6 +138,12 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "ops.csv").write_bytes(OPERATORS.encode() + b"\xff\n")
     with pytest.raises(TraceError, match=r"ops.csv: no text in UTF-8"):
         load_trace(tmp_path / "ops.csv")
+
+
+@pytest.mark.skipif(not H100.exists(), reason=f"there is no {H100}")
+def test_real_tables_of_two_runs_are_refused() -> None:
+    with pytest.raises(TraceError, match="166 have another number of elements"):
+        import_trace([H100 / "vgg13.trace.csv.gz", H100 / "resnet50.tensor.csv.gz"])
 
 
 @pytest.mark.skipif(not H100.exists(), reason=f"there is no {H100}")

@@ -200,7 +200,7 @@ ELSEWHERE = ELSEWHERE.replace("randn(4, 8)", "randn(8, 16)").replace("(2, (4,))"
     ("text", "options", "arguments", "message"),
     [
         (TRAIN, (), ("2",), "train.py: it ended after 2 steps: --skip 2 --steps 1 needs 3"),
-        ("x = 1", (), (), "train.py: no step of an optimizer and no mark_step() was seen"),
+        ("x = 1", (), (), "train.py: no step of an optimizer and no mark_step() was seen in the"),
         (THREADED, (), (), "train.py:6: SGD stepped in thread 'trainer'"),
         (HIDDEN, (), ("9",), "train.py:11: a tensor of layout _mkldnn"),
         (MODULE_ELSEWHERE, (), ("9",), "train.py:14: module Sequential ran in thread 'aside'"),
@@ -221,6 +221,7 @@ ELSEWHERE = ELSEWHERE.replace("randn(4, 8)", "randn(8, 16)").replace("(2, (4,))"
             ("20",),
             "nonzero: its result depends on values, which fake tensors do not have",
         ),
+        (TRAIN, ("-o", "-"), ("20",), "-o -: standard output is the script's; name a file"),
         (TRAIN, ("-o", "a.bin"), ("20",), "a.bin: the name ends in .trace"),
         (TRAIN, ("--fake", "--device", "tpu"), ("20",), "device 'tpu': unknown; known: a100"),
         (TRAIN, ("--target", "cuda"), ("20",), "--target needs --fake"),
@@ -235,6 +236,11 @@ def test_what_cannot_be_captured_is_one_line(
     assert message in err
     assert "Traceback" not in err
     assert not list(Path().glob("*.trace"))
+
+
+def test_a_warning_of_the_script_is_one_line(run: Any, capsys: Any) -> None:
+    assert run("import warnings\nwarnings.warn('first\\n  second')\n" + TRAIN) == 0
+    assert "rematsim: note: first second\n" in capsys.readouterr().err
 
 
 def test_an_option_of_ours_that_goes_to_the_script_is_noted(run: Any, capsys: Any) -> None:

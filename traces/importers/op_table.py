@@ -64,8 +64,14 @@ def read(request: Request) -> Imported:
     builder = TraceBuilder(request.name, request.where, rebinding="storage")
     storages = _Storages(builder, tensors, request.where)
     calls = [call for call in map(storages.call, operators) if call]
-    released = emit(builder, calls, storages.constants)
     counts = storages.counts
+    if counts["other size"] * 2 > counts["known"]:
+        raise TraceError(
+            f"of {counts['known']} operands and results that it has, {counts['other size']} have "
+            f"another number of elements in {request.where}: the tables are of different runs",
+            ", ".join(companion.where for companion in request.companions),
+        )
+    released = emit(builder, calls, storages.constants)
     taken = {"operators": len(calls), "constants": len(storages.constants)}
     taken |= {"storages": counts["births"], "operators that mutate": counts["mutations"]}
     inferred = {
@@ -73,6 +79,7 @@ def read(request: Request) -> Imported:
         "releases after last use": released,
         "tensors of four bytes an element, in a storage of their own": counts["assumed"],
         "storage ids used again": counts["again"],
+        "sizes of the table of tensors that are not the operators'": counts["other size"],
     }
     dropped = {
         "undefined tensors": counts["undefined"],
@@ -167,7 +174,10 @@ class _Storages:
             self.counts["assumed"] = len(self._assumed)
             size = min(count * ASSUMED_BYTES, MAX_VALUE)
             # A negative number, so that no storage in the table has it.
-            known = TensorRow(-tensor - 1, size)
+            known = TensorRow(-tensor - 1, size, count)
+        else:
+            self.counts["known"] += 1
+            self.counts["other size"] += known.elements != count
         return known
 
     def _read(self, tensor: TensorRow, line: int) -> str:

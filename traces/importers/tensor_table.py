@@ -22,10 +22,11 @@ MAX_TABLE_BYTES = 16 << 20  # a million operators; read, it takes sixty times as
 
 
 class TensorRow(NamedTuple):
-    """What the table says of a tensor: its storage, and its own bytes."""
+    """What the table says of a tensor: its storage, its own bytes, and how many elements."""
 
     storage: int
     size_bytes: int
+    elements: int
 
 
 def recognizes(head: bytes) -> bool:
@@ -49,7 +50,7 @@ def read_tensors(content: Content) -> dict[int, TensorRow]:
         )
         if count * width > MAX_VALUE:
             raise TraceError(f"tensor {tensor}: its bytes are more than 2^53", where)
-        tensors.setdefault(tensor, TensorRow(storage, count * width))
+        tensors.setdefault(tensor, TensorRow(storage, count * width, count))
     return tensors
 
 
