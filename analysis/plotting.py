@@ -123,8 +123,10 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
         kinds.append("deallocation")
     if "metadata_accesses" in table and table["metadata_accesses"].notna().any():
         kinds.append("accesses")
-    if {"solve_seconds", "calls"} <= set(table) and table["solve_seconds"][is_plan(table)].any():
-        kinds.append("solving")
+    if {"solve_seconds", "calls"} <= set(table):
+        solved = table[is_plan(table) & table["solve_seconds"].gt(0)]
+        if solved["calls"].nunique() > 1:  # of one size there is no curve
+            kinds.append("solving")
     return kinds
 
 

@@ -36,7 +36,7 @@ class TraceError(InputError):
 
 
 class UnknownNameError(InputError):
-    """A heuristic, policy, format or option of that name does not exist."""
+    """A heuristic, policy, format or option of that name, or with that value, does not exist."""
 
 
 class BudgetError(InputError):

@@ -121,8 +121,7 @@ class GuardedFakes(FakeTensorMode):  # type: ignore[misc]  # torch may be absent
             raise higher_order(traits.name)
         if traits.role:  # an exception here could end the process
             return self.dispatch(func, types, args, kwargs)
-        if kwargs:
-            _refuse_foreign(kwargs.get("device"))
+        _refuse_foreign(kwargs.get("device"))
         if traits.name in LISTS_LIKE_FIRST and are_lists_like_first(self, args, kwargs):
             return None if traits.written else [like_first(self, row, {}) for row in rows_of(args)]
         output = self._directly(func, traits.name, args, kwargs)

@@ -47,13 +47,16 @@ def merge(recordings: Sequence[Recording]) -> Recording:
         if len(equal) <= len(others) or all(b - a > 1 for a, b in pairwise(equal)):
             raise TraceError(f"{differs}; {_RULE}")
         notes += (f"{len(others)} of {len(recordings)} repeats left out: {differs}",)
-    times = zip(*([call.time_ns for call in recordings[n].calls] for n in equal), strict=True)
-    medians = (round(statistics.median(column)) for column in times)
+    times = [[call.time_ns for call in recordings[n].calls] for n in equal]
+    medians = (round(statistics.median(column)) for column in zip(*times, strict=True))
     events = (
         event._replace(time_ns=next(medians)) if isinstance(event, RecordedCall) else event
         for event in recordings[usual].events
     )
-    return replace(recordings[usual], events=tuple(events), notes=notes, repeats=len(equal))
+    totals = tuple(map(sum, times))
+    return replace(
+        recordings[usual], events=tuple(events), notes=notes, repeats=len(equal), totals_ns=totals
+    )
 
 
 def are_equal(recordings: Sequence[Recording]) -> bool:

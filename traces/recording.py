@@ -99,7 +99,8 @@ class Recording:
 
     Storages are numbered in the order in which the recorder first saw them. ``times_estimated``:
     the times are a cost model's. ``labels``: names of storages that were made in the run.
-    ``repeats``: how many runs the times are medians of. ``notes``: what a user should know of it.
+    ``repeats``: how many runs the times are medians of; ``totals_ns``: how long each of them took.
+    ``notes``: what a user should know of it.
     """
 
     constants: dict[int, Constant]
@@ -107,6 +108,7 @@ class Recording:
     times_estimated: bool = False
     labels: Mapping[int, str] = field(default_factory=dict)
     repeats: int = 1
+    totals_ns: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

@@ -32,6 +32,7 @@ from typing import Any
 from ...errors import InputError, UnknownNameError
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import shown_number, split_list
+from ..registry import is_known as is_heuristic
 from ..user_files import load_function
 
 # How a planner ended.
@@ -179,8 +180,8 @@ class Planner:
 def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:
     what = graph.operator[node] if node >= 0 else ""
     return (
-        f"budget {budget:,} bytes is below {need:,}, the largest single call "
-        f"(node {node}{', ' + what if what else ''})"
+        f"budget {budget:,} bytes is below {need:,}, what the largest single call needs, constants "
+        f"included (node {node}{', ' + what if what else ''})"
     )
 
 
@@ -289,12 +290,20 @@ def get(method: str | Planner) -> Planner:
     called = _CALL.match(text)
     name = called["name"] if called else text
     if name not in _planners:
-        close = difflib.get_close_matches(name, _planners, 1, 0.5)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        raise UnknownNameError(f"unknown planner {name!r}{hint}; known: {', '.join(names())}")
+        raise UnknownNameError(
+            f"unknown planner {name!r}{_hint(name)}; known: {', '.join(names())}"
+        )
     found = _planners[name]
     arguments = split_list(called["arguments"]) if called else []
     return _with_parameters(found, [a for a in arguments if a])
+
+
+def _hint(name: str) -> str:
+    """Say what may have been meant."""
+    if is_heuristic(name):
+        return " (it is a heuristic: see replay, or --heuristic of sweep)"
+    close = difflib.get_close_matches(name, _planners, 1, 0.5)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _with_parameters(found: Planner, arguments: list[str]) -> Planner:
@@ -302,7 +311,9 @@ def _with_parameters(found: Planner, arguments: list[str]) -> Planner:
     for argument in arguments:
         key, equals, value = (part.strip() for part in argument.partition("="))
         if not equals or key in given:
-            raise InputError(f"{found.name}({argument}): write each parameter once, as name=value")
+            raise UnknownNameError(
+                f"{found.name}({argument}): write each parameter once, as name=value"
+            )
         if key not in found.parameters:
             known = ", ".join(found.parameters) or "none"
             raise UnknownNameError(f"{found.name}: parameter {key!r}: it has {known}")
@@ -318,14 +329,14 @@ def _value(text: str, default: Any, where: str) -> Any:
     """Read a parameter's value as what its default is: truth, number or text."""
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
-            raise InputError(f"{where} ({text}): it is true or false")
+            raise UnknownNameError(f"{where} ({text}): it is true or false")
         return text.lower() == "true"
     for kind, what in ((int, "a whole number"), (float, "a number")):
         if isinstance(default, kind):
             try:
                 return kind(text)
             except ValueError:
-                raise InputError(f"{where} ({text}): it is {what}") from None
+                raise UnknownNameError(f"{where} ({text}): it is {what}") from None
     return text
 
 

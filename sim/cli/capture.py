@@ -20,6 +20,7 @@ from .streams import streams_kept
 
 if TYPE_CHECKING:
     from ..traces.capturing import Capture
+    from ..traces.recording import Recording
 
 SUFFIX = ".trace"
 
@@ -80,7 +81,7 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     path = out or f"{stem}{SUFFIX}"
     is_log(path)  # refuses a name that is none, before anything runs
     check_writable(path)
-    _hint_at_order(arguments)
+    _check_order(arguments, path if out is None else None)
     file = Path(path).absolute()  # the script may go to another folder
     with collection_paused():  # PyTorch is much
         from ..traces.scripting import Wanted, capture_script
@@ -102,12 +103,19 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
 command.allow_interspersed_args = False  # what stands behind SCRIPT is the script's
 
 
-def _hint_at_order(arguments: tuple[str, ...]) -> None:
-    """Say so where an option that may be meant for us goes to the script."""
+def _check_order(arguments: tuple[str, ...], default: str | None) -> None:
+    """Say so where an option that may be meant for us goes to the script.
+
+    If it may be the name of the file, a file that nobody named is not written over.
+    """
     ours = {name for parameter in command.params for name in parameter.opts if name[:1] == "-"}
     for argument in arguments:
         if argument.partition("=")[0] in ours:
             hint = "capture's own options go before SCRIPT"
+            if default is not None and Path(default).exists():
+                raise click.UsageError(
+                    f"{argument} would go to the script, and {default} be written over: {hint}"
+                )
             click.echo(f"rematsim: note: {argument} is given to the script; {hint}", err=True)
             return
 
@@ -128,13 +136,19 @@ def _wanted(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _spread(recording: Recording) -> str:
+    """Say how many repeats there are, and how much they differ."""
+    least, most = min(recording.totals_ns), max(recording.totals_ns)
+    return f"{recording.repeats}, of {format_ns(least)} to {format_ns(most)}"
+
+
 def _tell(log: Capture, path: str, device: str) -> None:
     """Say on standard error what was recorded; standard output is the script's."""
     trace, repeats = log.trace, log.recording.repeats
     if trace.times_estimated:
         times = f"estimated for {device}"
     else:
-        times = f"median of {repeats}" if repeats > 1 else "measured once"
+        times = f"median of {_spread(log.recording)}" if repeats > 1 else "measured once"
     for note in log.notes:
         click.echo(f"rematsim: note: {note}", err=True)
     click.echo(

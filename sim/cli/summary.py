@@ -111,10 +111,15 @@ def _titles(budgets: Sequence[_Budget]) -> list[str]:
     ]
 
 
+def _failure(row: Row) -> str:
+    """Say how a run failed; where there was no plan, how the planner ended."""
+    return str(row["planner_status"] if row["status"] == "no_plan" else row["status"])
+
+
 def _cell(rows: Sequence[Row]) -> str:
     """Show the runs of one cell, of one seed or several."""
     slowdowns = [row["slowdown"] for row in rows if isinstance(row["slowdown"], float | int)]
-    failures = [str(row["status"]) for row in rows if row["status"] != "ok"]
+    failures = [_failure(row) for row in rows if row["status"] != "ok"]
     middle = median([*slowdowns, *(math.inf for _ in failures)])
     if math.isinf(middle):
         return "/".join(sorted(set(failures)))

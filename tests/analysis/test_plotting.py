@@ -46,7 +46,10 @@ def test_kinds_are_found_by_what_the_table_holds(table, rows):
     kinds = drawable_kinds(pd.concat([table, policy]))
     assert kinds == ["overhead", "lowest", "deallocation", "accesses"]
     plans = rows("resnet9", "optimal", {0.5: 1.1}, kind="static", solve_seconds=0.5, calls=9)
-    assert drawable_kinds(pd.concat([table, plans])) == ["overhead", "lowest", "solving"]
+    assert drawable_kinds(pd.concat([table, plans])) == ["overhead", "lowest"]  # of one size
+    larger = rows("resnet99", "optimal", {0.5: 1.1}, kind="static", solve_seconds=5.0, calls=99)
+    kinds = drawable_kinds(pd.concat([table, plans, larger]))
+    assert kinds == ["overhead", "lowest", "solving"]
 
 
 def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
