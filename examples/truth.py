@@ -346,17 +346,24 @@ FORMATS = {
 
 
 def drawn(table: pd.DataFrame, path: Path) -> None:
-    """Draw what was simulated against what was measured."""
-    figure, panels = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
-    columns = (("peak", "simulated", 1e6, "MB"), ("slowdown", "simulated slowdown", 1, "slowdown"))
-    for panel, (measured_column, simulated_column, unit, name) in zip(panels, columns, strict=True):
-        for model, rows in table.groupby("model", sort=False):
-            x, y = rows[measured_column] / unit, rows[simulated_column] / unit
-            panel.plot(x, y, "o", fillstyle="none", label=model)
-        low, high = panel.get_xlim()
-        panel.plot((low, high), (low, high), color="0.6", linewidth=0.8, zorder=0)
-        panel.set(xlabel=f"measured {name}", ylabel=f"simulated {name}")
-    panels[0].legend()
+    """Draw what was simulated against what was measured, in a band of the bounds."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained")
+    share, most = MOST_PEAK_ERROR, MOST_SLOWDOWN_ERROR
+    columns = (
+        ("peak", "simulated", 1e6, "peak, MB", share, 0, f"within {share:.1%}"),
+        ("slowdown", "simulated slowdown", 1, "slowdown", 0, most, f"within {most}"),
+    )
+    for axes, (of_run, simulated, unit, text, relative, margin, bounds) in zip(
+        panels, columns, strict=True
+    ):
+        for (model, rows), marker in zip(table.groupby("model", sort=False), "osD", strict=False):
+            x, y = rows[of_run] / unit, rows[simulated] / unit
+            axes.plot(x, y, marker, markersize=5, fillstyle="none", label=model)
+        x = pd.Series(axes.get_xlim())
+        off = x * relative + margin
+        axes.fill_between(x, x - off, x + off, color="0.6", alpha=0.35, zorder=0, label=bounds)
+        axes.set(xlabel=f"measured {text}", ylabel=f"simulated {text}", aspect="equal")
+        axes.legend()
     figure.savefig(path, dpi=150)
 
 
