@@ -4,8 +4,9 @@
 and slowdown are measured on this machine, and held against the execution of the same choice, as a
 Plan, on the trace that was captured without checkpointing. Times are the processor's, of one
 thread, so that other work on the machine does not count; ``wall`` is the same by the wall's clock.
-What checkpointing itself takes, hooks and Python that are no operators, is in no trace: it is
-measured once for each model, on a batch of one, and added to what is simulated (column ``itself``).
+What steps take beside operators is in no trace, above all what checkpointing itself takes, Python
+and hooks: it is measured once for each model, on a batch of one, and added to what is simulated
+(column ``itself``).
 Needs PyTorch, and some minutes; ``--quick`` a few seconds (one small model, no times).
 Exits with 1 if a bound is missed.
 """
@@ -227,20 +228,28 @@ class Steps:
         return Seconds(*map(statistics.median, zip(*ratios, strict=True)))
 
 
-def own_ns(subject: Subject, names: list[str]) -> float:
-    """Measure what checkpointing itself takes for a block, on a batch of one.
+class Untraced(NamedTuple):
+    """What is in no trace: nanoseconds of a plain step beside its operators, and of a block.
 
-    That is what a checkpointed step takes longer, without the operators that run again.
+    The former may be negative: a recorded operator takes longer, by the recorder's own work.
     """
+
+    step_ns: float
+    block_ns: float
+
+
+def untraced(subject: Subject, names: list[str]) -> Untraced:
+    """Measure on a batch of one what plain and checkpointed steps take beside operators."""
     made = subject.make(1)
     made.step()
     steps = Steps(made, names)
-    again = steps.simulated(to_trace(repeated(made), subject.name)).remat_ns
+    result = steps.simulated(to_trace(repeated(made), subject.name))
     plain = seconds(made.step)
     for _ in range(CALIBRATIONS):
         plain = steps.time(plain)
-    longer = statistics.median(own.cpu - plain.cpu for plain, own in steps.times)
-    return (longer * 1e9 - again) / len(names)
+    step = statistics.median(plain.cpu for plain, _ in steps.times) * 1e9
+    longer = statistics.median(own.cpu - plain.cpu for plain, own in steps.times) * 1e9
+    return Untraced(step - result.model_ns, (longer - result.remat_ns) / len(names))
 
 
 class Pair(Steps):
@@ -258,8 +267,8 @@ class Pair(Steps):
             self.peak_bytes = allocated_bytes(self.made.step)
             self.live_bytes = max(live_bytes(recorded(self.made))) - self.plain.fixed_bytes
 
-    def row(self, model: str, own: float) -> dict[str, object]:
-        """Simulate, and put it beside what was measured; ``own``: as from ``own_ns``."""
+    def row(self, model: str, beside: Untraced) -> dict[str, object]:
+        """Simulate, and put it beside what was measured."""
         # checkpoint() keeps a state for each block, and one more while a block runs again.
         states_bytes = (len(self.names) + 1) * torch.get_rng_state().nbytes
         beyond = states_bytes + NUMBERS_BYTES - self.plain.fixed_bytes
@@ -267,8 +276,9 @@ class Pair(Steps):
         peak, live = (r.peak_bytes + beyond for r in (result, self.simulated(self.plain.live)))
         assert result.slowdown is not None, result.message
         cpu, wall = self.slowdown()
-        itself = len(self.names) * own / result.model_ns
-        slowdown = result.slowdown + itself
+        step_ns = result.model_ns + beside.step_ns
+        itself = len(self.names) * beside.block_ns / step_ns
+        slowdown = 1 + result.remat_ns / step_ns + itself
         return {
             "model": model,
             "checkpointed": f"{self.label} ({len(self.names)})",
@@ -308,16 +318,17 @@ def measured(subject: Subject, rounds: int, n_choices: int | None) -> pd.DataFra
     ][:n_choices]
     for pair in pairs:
         pair.measure()
-    own = math.nan
+    beside = Untraced(math.nan, math.nan)
     if rounds:
-        own = own_ns(subject, names)
+        beside = untraced(subject, names)
         step_ms = statistics.median(timed(pairs, rounds)) * 1e3
+        operators_ms = plain.live.compute_ns / 1e6
         print(
             f"{subject.name}, batch of {subject.batch}: a plain step {step_ms:.0f} ms, "
-            f"its operators {plain.live.compute_ns / 1e6:.0f} ms, "
-            f"checkpointing itself {own / 1e6:.2f} ms a block"
+            f"its operators {operators_ms:.0f}, beside them {beside.step_ns / 1e6:+.1f}; "
+            f"checkpointing itself {beside.block_ns / 1e6:.2f} ms a block"
         )
-    return pd.DataFrame([pair.row(subject.name, own) for pair in pairs])
+    return pd.DataFrame([pair.row(subject.name, beside) for pair in pairs])
 
 
 def verdict(table: pd.DataFrame) -> tuple[str, bool]:
