@@ -60,17 +60,7 @@ NUMBERS_BYTES = 64
 
 
 class Subject(NamedTuple):
-    """A model to be tried.
-
-    Attributes
-    ----------
-    name : str
-    make : callable
-        Makes the model and its step, for a batch of a size.
-    batch : int
-    blocks : str
-        Pattern of the names of its blocks.
-    """
+    """A model to be tried: its maker by batch, the batch, a pattern of its blocks' names."""
 
     name: str
     make: Callable[[int], Training]
@@ -345,14 +335,9 @@ def verdict(table: pd.DataFrame) -> tuple[str, bool]:
 
 
 FORMATS = {
-    "peak": "{:,}".format,
-    "simulated": "{:,}".format,
-    "error": "{:.3%}".format,
-    "live error": "{:.3%}".format,
-    "wall": "{:.3f}".format,
-    "slowdown": "{:.3f}".format,
-    "simulated slowdown": "{:.3f}".format,
-    "itself": "{:.3f}".format,
+    **dict.fromkeys(("peak", "simulated"), "{:,}".format),
+    **dict.fromkeys(("error", "live error"), "{:.3%}".format),
+    **dict.fromkeys(("wall", "slowdown", "simulated slowdown", "itself"), "{:.3f}".format),
     "difference": "{:+.3f}".format,
 }
 
