@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .segments import Segments
 from .stages import Kept, members, span
@@ -116,5 +117,5 @@ def revolve(
         budget,
         lambda nodes: slot_counts(len(nodes)),
         revolve_kept,
-        time_limit,
+        Clock(time_limit),
     )

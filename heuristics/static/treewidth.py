@@ -13,7 +13,6 @@ Kumar et al., NeurIPS 2019 (from its abstract: the steps and the use of a budget
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ import networkx as nx
 import numpy as np
 
 from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use
+from .clock import NO_LIMIT, Clock
 from .registry import FEASIBLE, NO_PLAN, PlannerResult, planner
 from .stages import links_of, made_bytes
 
@@ -83,19 +83,19 @@ class Order:
     """Writes the order of computations for one size of parts that are computed as they stand."""
 
     def __init__(
-        self, reads: list[set[int]], made: list[int], as_it_is_bytes: int, end: float | None
+        self, reads: list[set[int]], made: list[int], as_it_is_bytes: int, clock: Clock
     ) -> None:
         self.reads = reads
         self.made = made
         self.as_it_is_bytes = as_it_is_bytes
-        self.end = end
+        self.clock = clock
         self.order: list[int] = []
 
     def solve(self, part: Part, wanted: Iterable[int]) -> None:
         """Compute some nodes of a part; what lies above it is there."""
         if len(self.order) > MOST_COMPUTATIONS_A_NODE * len(self.reads):
             raise TooLongError
-        if self.end is not None and time.perf_counter() > self.end:
+        if self.clock.is_over:
             raise TooLongError
         wanted = set(wanted)
         needed = self._needed(part, wanted)
@@ -136,12 +136,12 @@ def legal_order(graph: StaticGraph, order: Iterable[int]) -> list[int]:
 
 
 def schedule_by_parts(
-    graph: StaticGraph, whole: Part, as_it_is_bytes: int, end: float | None = None
+    graph: StaticGraph, whole: Part, as_it_is_bytes: int, clock: Clock = NO_LIMIT
 ) -> Schedule | None:
     """Write the schedule for one size of parts; None if it would be, or take, too long."""
     _, reads, producer = links_of(graph)
     sources = [{producer[value] for value in read} for read in reads]
-    order = Order(sources, made_bytes(graph), as_it_is_bytes, end)
+    order = Order(sources, made_bytes(graph), as_it_is_bytes, clock)
     read_by_some = set().union(*sources)
     try:
         order.solve(whole, (v for v in range(graph.n_nodes) if v not in read_by_some))
@@ -155,7 +155,7 @@ def treewidth(
     graph: StaticGraph, budget: int | None, *, time_limit: float | None = None, **_: Any
 ) -> PlannerResult:
     """Divide by a tree decomposition; the largest parts that fit are computed as they stand."""
-    end = None if time_limit is None else time.perf_counter() + time_limit
+    clock = Clock(time_limit)
     if not graph.n_nodes:
         return PlannerResult(FEASIBLE, free_after_last_use(graph, ()))
     links = links_of(graph)
@@ -165,9 +165,9 @@ def treewidth(
     best: tuple[int, int, Schedule] | None = None
     least: int | None = None
     for size in [*sizes, 0]:
-        if end is not None and time.perf_counter() > end:
+        if clock.is_over:
             break
-        schedule = schedule_by_parts(graph, whole, size, end)
+        schedule = schedule_by_parts(graph, whole, size, clock)
         if schedule is None:
             continue
         cost, peak = evaluate(graph, schedule)

@@ -7,6 +7,7 @@ import time
 import pytest
 from random_traces import random_trace
 from rematsim.heuristics.static import get
+from rematsim.heuristics.static.clock import NO_LIMIT, Clock
 from rematsim.heuristics.static.starting import TRIVIAL, best_start
 from rematsim.planning import plan_trace
 from rematsim.static_graph import evaluate, least_budget, naive_peak_bytes, naive_schedule
@@ -21,7 +22,7 @@ def test_a_start_is_no_dearer_than_any_trivial_plan_or_given_one() -> None:
     for part in (0.3, 0.7):
         least, most = least_budget(graph)[0], naive_peak_bytes(graph)
         budget = int(least + part * (most - least))
-        start = best_start(graph, budget, [], None)
+        start = best_start(graph, budget, [], NO_LIMIT)
         costs = [
             found.predicted.cost
             for found in (get(method).plan(graph, budget) for method in TRIVIAL)
@@ -30,7 +31,7 @@ def test_a_start_is_no_dearer_than_any_trivial_plan_or_given_one() -> None:
         assert start.schedule is not None and start.first_seconds is not None
         assert evaluate(graph, start.schedule).peak_bytes <= budget
         assert start.cost == min(costs)
-        assert best_start(graph, most, [naive_schedule(graph)], 0.0).cost == graph.base_cost
+        assert best_start(graph, most, [naive_schedule(graph)], Clock(0.0)).cost == graph.base_cost
 
 
 @pytest.mark.parametrize("method", SWEEPING)
