@@ -12,6 +12,7 @@ from .registry import get
 QUICK = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)", "chen-sqrt")
 # Where none of these fits; they take little memory, and many computations.
 LAST_RESORTS = ("treewidth", "revolve")
+FIRST = ("on-demand",)  # takes least time, and needs hardly more memory than any plan
 SLOW = ("chen-greedy(points=articulation)", "knapsack", "chen-greedy", "checkpoint-last")
 TRIVIAL = (*QUICK, *SLOW)
 LEAST_PART, LAST_PART = 0.2, 0.4  # of the time that is left for all, for one of them
@@ -66,7 +67,7 @@ def best_start(graph: StaticGraph, budget: int, starts: Sequence[Schedule], cloc
     best = Start(graph, budget)
     for schedule in starts:
         best.offer(schedule)
-    for method in (*QUICK, *LAST_RESORTS, *SLOW):
+    for method in (*FIRST, *QUICK, *LAST_RESORTS, *SLOW):
         if method in LAST_RESORTS and best.schedule is not None:
             continue
         if clock.is_over and (best.schedule is not None or is_interrupted()):

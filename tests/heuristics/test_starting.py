@@ -8,7 +8,7 @@ import pytest
 from random_traces import random_trace
 from rematsim.heuristics.static import get
 from rematsim.heuristics.static.clock import NO_LIMIT, Clock
-from rematsim.heuristics.static.starting import TRIVIAL, best_start
+from rematsim.heuristics.static.starting import FIRST, TRIVIAL, best_start
 from rematsim.planning import plan_trace
 from rematsim.static_graph import evaluate, least_budget, naive_peak_bytes, naive_schedule
 from rematsim.traces.loading import load_trace
@@ -25,7 +25,7 @@ def test_a_start_is_no_dearer_than_any_trivial_plan_or_given_one() -> None:
         start = best_start(graph, budget, [], NO_LIMIT)
         costs = [
             found.predicted.cost
-            for found in (get(method).plan(graph, budget) for method in TRIVIAL)
+            for found in (get(method).plan(graph, budget) for method in (*FIRST, *TRIVIAL))
             if found.predicted is not None
         ]
         assert start.schedule is not None and start.first_seconds is not None
