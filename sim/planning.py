@@ -50,6 +50,7 @@ from .workload import Workload, workload
 STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_next_use", "h_next_use_hybrid", "h_MegEngine",
           "h_abl_eq_size", "h_DTR_local", "h_LRU", "h_size")  # fmt: skip
 START_SLOWDOWN, START_TRIES = 4.0, 3
+ON_DEMAND, ON_DEMAND_SHARE = "on-demand", 0.5  # first, in a share of the starts' time
 LEAST_SHARE = 0.5  # of the time limit, for the planner itself
 START_SHARE = 0.15  # of the time limit, after which no further run is begun
 
@@ -203,7 +204,7 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
 
 
 def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> list[Schedule]:
-    """Give the schedules that fit the budget of the trivial planner and of online runs, best first.
+    """Give schedules that fit, of keep-all, on-demand and online runs, best first.
 
     Parameters
     ----------
@@ -218,12 +219,23 @@ def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> li
     known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
     if allowed is not None:
         known = [start for start in known if start[1].peak_bytes <= allowed]
+        known = known or _on_demand_start(work, allowed, clock.part(ON_DEMAND_SHARE))
         for name in STARTS:
             if (clock if known else longer).is_over:
                 break
             with left_at_once():
                 known += _online_start(work, name, allowed)
     return [schedule for schedule, _ in sorted(known, key=lambda start: start[1].cost)]
+
+
+def _on_demand_start(
+    work: Workload, allowed: int, clock: Clock
+) -> list[tuple[Schedule, Evaluation]]:
+    """Give what is there soonest, near the least budget too."""
+    found = get(ON_DEMAND).plan(work.graph, allowed, time_limit=clock.left)
+    if found.schedule is None or found.predicted is None:
+        return []
+    return [(found.schedule, found.predicted)]
 
 
 def _online_start(

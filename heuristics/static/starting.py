@@ -68,7 +68,7 @@ def best_start(graph: StaticGraph, budget: int, starts: Sequence[Schedule], cloc
     for schedule in starts:
         best.offer(schedule)
     for method in (*FIRST, *QUICK, *LAST_RESORTS, *SLOW):
-        if method in LAST_RESORTS and best.schedule is not None:
+        if method in (*FIRST, *LAST_RESORTS) and best.schedule is not None:
             continue
         if clock.is_over and (best.schedule is not None or is_interrupted()):
             break

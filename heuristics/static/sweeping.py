@@ -85,7 +85,7 @@ def _priced(
     priced: list[tuple[int, int, Choice]] = []
     seen: set[Choice] = set()
     for number, choice in enumerate(choices):
-        if clock.is_over and priced:
+        if clock.is_over and seen:
             break
         if choice in seen:
             continue

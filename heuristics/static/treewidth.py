@@ -21,8 +21,8 @@ import networkx as nx
 import numpy as np
 
 from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use
-from .clock import NO_LIMIT, Clock
-from .registry import FEASIBLE, NO_PLAN, PlannerResult, planner
+from .clock import NO_LIMIT, Clock, left_at_once
+from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .stages import links_of, made_bytes
 
 STEPS = 24  # sizes of parts tried, in equal ratios
@@ -42,22 +42,34 @@ class Part:
     nodes: frozenset[int]
 
 
-def divide(reads: list[set[int]]) -> Part:
-    """Divide a graph, given by what each node reads, by a tree decomposition (least degree)."""
+def divide(reads: list[set[int]], clock: Clock = NO_LIMIT) -> Part:
+    """Divide a graph, given by what each node reads, by a tree decomposition (least degree).
+
+    Raises
+    ------
+    TooLongError
+        The time is up.
+    """
     graph = nx.Graph()
     graph.add_nodes_from(range(len(reads)))
     graph.add_edges_from((u, v) for v, read in enumerate(reads) for u in read)
-    _, tree = nx.algorithms.approximation.treewidth_min_degree(graph)
-    return _divided(tree, set(tree), set())
+    tree: nx.Graph | None = None
+    with left_at_once():
+        _, tree = nx.algorithms.approximation.treewidth_min_degree(graph)
+    if tree is None:
+        raise TooLongError
+    return _divided(tree, set(tree), set(), clock)
 
 
-def _divided(tree: nx.Graph, bags: set[frozenset[int]], done: set[int]) -> Part:
+def _divided(tree: nx.Graph, bags: set[frozenset[int]], done: set[int], clock: Clock) -> Part:
     """Divide what lies in some bags, connected in the tree, apart from nodes that are done."""
+    if clock.is_over:
+        raise TooLongError
     middle = _middle(tree, bags, done)
     bag = sorted(middle - done)
     gone = done | middle
     rest = tree.subgraph(bags - {middle})
-    parts = [_divided(tree, set(found), gone) for found in nx.connected_components(rest)
+    parts = [_divided(tree, set(found), gone, clock) for found in nx.connected_components(rest)
              if any(nodes - gone for nodes in found)]  # fmt: skip
     parts.sort(key=lambda part: min(part.nodes))
     return Part(bag, parts, frozenset(bag).union(*(part.nodes for part in parts)))
@@ -159,7 +171,10 @@ def treewidth(
     if not graph.n_nodes:
         return PlannerResult(FEASIBLE, free_after_last_use(graph, ()))
     links = links_of(graph)
-    whole = divide([{links.producer[value] for value in read} for read in links.reads])
+    try:
+        whole = divide([{links.producer[value] for value in read} for read in links.reads], clock)
+    except TooLongError:
+        return PlannerResult(TIME_LIMIT, message="the time was up before the graph was divided")
     total = sum(made_bytes(graph))
     sizes = np.geomspace(max(total, 1), max(total, 1) / 1e4, STEPS).astype(np.int64).tolist()
     best: tuple[int, int, Schedule] | None = None
