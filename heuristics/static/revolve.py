@@ -115,7 +115,8 @@ def revolve(
     return Checkpoints("revolve", points, mode).cheapest(
         graph,
         budget,
-        lambda nodes: slot_counts(len(nodes)),
+        # Few slots take long to work out: where time is short, the others are known first.
+        lambda nodes: reversed(slot_counts(len(nodes))),
         revolve_kept,
         Clock(time_limit),
     )

@@ -27,6 +27,7 @@ from .stages import links_of, made_bytes
 
 STEPS = 24  # sizes of parts tried, in equal ratios
 MOST_COMPUTATIONS_A_NODE = 100
+SECONDS_A_NODE = 4e-4  # about what the decomposition takes, which asks no clock
 
 
 class TooLongError(Exception):
@@ -171,10 +172,13 @@ def treewidth(
     if not graph.n_nodes:
         return PlannerResult(FEASIBLE, free_after_last_use(graph, ()))
     links = links_of(graph)
+    late = PlannerResult(TIME_LIMIT, message="the time is up before the graph is divided")
+    if clock.left is not None and clock.left < SECONDS_A_NODE * graph.n_nodes:
+        return late
     try:
         whole = divide([{links.producer[value] for value in read} for read in links.reads], clock)
     except TooLongError:
-        return PlannerResult(TIME_LIMIT, message="the time was up before the graph was divided")
+        return late
     total = sum(made_bytes(graph))
     sizes = np.geomspace(max(total, 1), max(total, 1) / 1e4, STEPS).astype(np.int64).tolist()
     best: tuple[int, int, Schedule] | None = None
