@@ -44,6 +44,7 @@ KNOWN_LINES = (
     "chen-greedy",
     "revolve",
     "treewidth",
+    "on-demand",
     "kusumoto",
     "rotor",
     "annealing",

@@ -6,9 +6,9 @@ Whoever made it, every plan is judged by the same simulator. How planners plan i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,19 @@ from .budgets import Budget, parse_budget
 from .errors import InputError, PlanError
 from .execution import BY_PLAN, run_plan
 from .heuristics.methods import get as get_heuristic
+from .heuristics.static.clock import (
+    INTERRUPTED,
+    NO_LIMIT,
+    Clock,
+    interrupts_caught,
+    is_interrupted,
+    left_at_once,
+)
 from .heuristics.static.registry import (
     ANY_SCHEDULE,
     INFEASIBLE,
     OPTIMAL,
+    TIME_LIMIT,
     Planner,
     PlannerResult,
     get,
@@ -41,6 +50,7 @@ from .workload import Workload, workload
 STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_next_use", "h_next_use_hybrid", "h_MegEngine",
           "h_abl_eq_size", "h_DTR_local", "h_LRU", "h_size")  # fmt: skip
 START_SLOWDOWN, START_TRIES = 4.0, 3
+ON_DEMAND, ON_DEMAND_SHARE = "on-demand", 0.5  # first, in a share of the starts' time
 LEAST_SHARE = 0.5  # of the time limit, for the planner itself
 START_SHARE = 0.15  # of the time limit, after which no further run is begun
 
@@ -70,6 +80,7 @@ def plan_trace(
     *,
     time_limit: float | None = None,
     seed: int = 0,
+    interruptible: bool = True,
     **options: bool,
 ) -> Planned:
     """Plan a trace within a budget, and execute the plan.
@@ -86,6 +97,9 @@ def plan_trace(
         Seconds.
     seed : int
         For planners that draw random numbers.
+    interruptible : bool
+        Whether the first Ctrl-C ends the search, as a time limit does, and the best plan so far is
+        the answer; without one the status is ``time_limit``. Else it is raised, as a second one is.
     **options
         ``event_log``, ``live_sets``: as for `execute`; ``cached``.
 
@@ -113,11 +127,24 @@ def plan_trace(
         trace = load_trace(trace)
     planner, allowed = get(method), parse_budget(budget)
     work = workload(trace, cached=options.pop("cached", True))
+    with interrupts_caught() if interruptible else contextlib.nullcontext():
+        return _planned(work, planner, allowed, time_limit, seed, options)
+
+
+def _planned(
+    work: Workload,
+    planner: Planner,
+    allowed: Budget,
+    time_limit: float | None,
+    seed: int,
+    options: dict[str, bool],
+) -> Planned:
+    """Plan, and execute the plan."""
     found = _find(work, planner, allowed, time_limit, seed)
     plan = None
     if found.schedule is not None:
         plan = plan_of_schedule(
-            work.graph, work.program, found.schedule, trace.digest, planner.name
+            work.graph, work.program, found.schedule, work.trace.digest, planner.name
         )
         row = run_plan(work, plan, allowed, **options)
     else:
@@ -140,19 +167,27 @@ def _find(
     evaluate(graph, naive_schedule(graph))
     if planner.uses_solver:
         load_solvers()
-    started = time.perf_counter()
+    clock = Clock(time_limit)
     starts: list[Schedule] = []
     if planner.uses_starts:
-        share = None if time_limit is None else START_SHARE * time_limit
-        starts = online_starts(work, budget, share)
-    online_seconds = time.perf_counter() - started
+        starts = online_starts(work, budget, clock.part(START_SHARE))
+    online_seconds = clock.spent
     if time_limit is not None:
         time_limit = max(time_limit - online_seconds, LEAST_SHARE * time_limit)
     found = planner.plan(graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed)
-    found = _bounded(work, budget_bytes, found)
+    found = _bounded(work, budget_bytes, _told(found))
     if (first := found.details.get("first_plan_seconds")) is not None:
         found.details["first_plan_seconds"] = first + online_seconds
-    return dataclasses.replace(found, solve_seconds=time.perf_counter() - started)
+    return dataclasses.replace(found, solve_seconds=clock.spent)
+
+
+def _told(found: PlannerResult) -> PlannerResult:
+    """Say of what was interrupted that it was."""
+    if not is_interrupted() or found.status in (OPTIMAL, INFEASIBLE):
+        return found
+    status = TIME_LIMIT if found.schedule is None else found.status
+    details = {**found.details, INTERRUPTED: True}
+    return dataclasses.replace(found, status=status, message=INTERRUPTED, details=details)
 
 
 def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> PlannerResult:
@@ -168,27 +203,39 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
     return dataclasses.replace(found, status=status, bound=bound, bound_scope=ANY_SCHEDULE)
 
 
-def online_starts(work: Workload, budget: Budget, seconds: float | None = None) -> list[Schedule]:
-    """Give the schedules that fit the budget of the trivial planner and of online runs, best first.
+def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> list[Schedule]:
+    """Give schedules that fit, of keep-all, on-demand and online runs, best first.
 
     Parameters
     ----------
     work : Workload
     budget : Budget
-    seconds : float, optional
-        After which no further run is begun; as long as none has given a schedule, twice that.
+    clock : Clock
+        When it is over, no further run is begun; while none has given a schedule, for twice that
+        time. An interruption ends the run that is going on.
     """
-    started = time.perf_counter()
+    longer = Clock(None if clock.left is None else 2 * clock.left)
     allowed = budget.resolve(work.unlimited_peak_bytes)
     known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
     if allowed is not None:
         known = [start for start in known if start[1].peak_bytes <= allowed]
+        known = known or _on_demand_start(work, allowed, clock.part(ON_DEMAND_SHARE))
         for name in STARTS:
-            spent = time.perf_counter() - started
-            if seconds is not None and spent > seconds * (1 if known else 2):
+            if (clock if known else longer).is_over:
                 break
-            known += _online_start(work, name, allowed)
+            with left_at_once():
+                known += _online_start(work, name, allowed)
     return [schedule for schedule, _ in sorted(known, key=lambda start: start[1].cost)]
+
+
+def _on_demand_start(
+    work: Workload, allowed: int, clock: Clock
+) -> list[tuple[Schedule, Evaluation]]:
+    """Give what is there soonest, near the least budget too."""
+    found = get(ON_DEMAND).plan(work.graph, allowed, time_limit=clock.left)
+    if found.schedule is None or found.predicted is None:
+        return []
+    return [(found.schedule, found.predicted)]
 
 
 def _online_start(

@@ -323,6 +323,7 @@ def _row(trace: Trace, run: Run) -> Row:
         run.budget,
         time_limit=run.method.time_limit,
         seed=run.options.seed,
+        interruptible=False,  # what is cut short is no row: the sweep ends
         cached=run.options.cached,
     ).row.row
 

@@ -14,7 +14,7 @@ LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
-    "sequences state layout lowering memory pool events randomness classes neighborhood "
+    "sequences ondemand state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload moment_bounds bounds requirements "
     "result report",
     "heuristics": "heuristics",

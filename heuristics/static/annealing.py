@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from ...static_graph import (
     free_after_last_use,
     naive_schedule,
 )
+from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .starting import best_start
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
-START_SHARE = 0.15  # of the time, for what is started from
+# Of the time: for the search, a tenth is for what comes after; of that, for what is started from.
+SEARCH_SHARE, START_SHARE = 0.9, 0.17
 ROUNDS, MOST_STEPS = 4, 1_000_000
 # Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
 HOT, COLD = 0.5, 0.01
@@ -68,10 +69,8 @@ def annealing(
     naive = naive_schedule(graph)
     if budget is None or evaluate(graph, naive).peak_bytes <= budget:
         return PlannerResult(FEASIBLE, naive)
-    clock = _Clock(time_limit)
-    known = best_start(
-        graph, budget, starts, None if time_limit is None else START_SHARE * time_limit
-    )
+    clock = Clock(time_limit).part(SEARCH_SHARE)
+    known = best_start(graph, budget, starts, clock.part(START_SHARE))
     best = known.schedule
     search = _search(graph, budget, seed, [] if best is None else _order(best))
     found = _greedy(graph, search, clock)
@@ -83,24 +82,6 @@ def annealing(
     return PlannerResult(
         FEASIBLE, known.schedule, details={"first_plan_seconds": known.first_seconds}
     )
-
-
-class _Clock:
-    """How much of the time limit is left; a tenth is for what comes after the search."""
-
-    def __init__(self, time_limit: float | None) -> None:
-        self.started = time.perf_counter()
-        self.limit = np.inf if time_limit is None else 0.9 * time_limit
-
-    @property
-    def left(self) -> float:
-        """Seconds."""
-        return float(self.limit - (time.perf_counter() - self.started))
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there are none."""
-        return self.left <= 0
 
 
 def _order(schedule: Schedule) -> list[int]:
@@ -150,7 +131,7 @@ def _make_fit() -> Entry:
     return entry(make_fit, (GraphArrays, Search))
 
 
-def _greedy(graph: StaticGraph, search: Search, clock: _Clock) -> bool:
+def _greedy(graph: StaticGraph, search: Search, clock: Clock) -> bool:
     """Make the naive order fit, and go on from there if it is cheaper than the start.
 
     Where there is no start, it is tried again with more chance in what is repaired.
@@ -173,7 +154,7 @@ def _greedy(graph: StaticGraph, search: Search, clock: _Clock) -> bool:
     return False
 
 
-def _improve(graph: StaticGraph, search: Search, clock: _Clock, steps: int) -> None:
+def _improve(graph: StaticGraph, search: Search, clock: Clock, steps: int) -> None:
     """Anneal several times, each from the best so far and less hot than the time before."""
     here = search.run[0]
     for number in range(ROUNDS):
@@ -186,25 +167,24 @@ def _improve(graph: StaticGraph, search: Search, clock: _Clock, steps: int) -> N
         mean = (int(here.best_cost) - graph.base_cost) / repeats
         here.temperature = HOT * mean / 2**number
         here.last_temperature = here.temperature * COLD
-        seconds = clock.left / (ROUNDS - number)
-        _cool_down(graph, search, max(1, steps // ROUNDS), seconds)
+        _cool_down(graph, search, max(1, steps // ROUNDS), clock.part(1 / (ROUNDS - number)))
 
 
-def _cool_down(graph: StaticGraph, search: Search, steps: int, seconds: float) -> None:
+def _cool_down(graph: StaticGraph, search: Search, steps: int, clock: Clock) -> None:
     """Anneal once, in chunks of time, as many steps as there is time for."""
     here = search.run[0]
     here.cooling = COLD ** (1 / steps)
-    end, chunk, done = time.perf_counter() + seconds, FIRST_STEPS, 0
+    chunk, done = FIRST_STEPS, 0
     while done < steps:
-        started = time.perf_counter()
+        lap = Clock()
         asked = min(chunk, steps - done)
         taken = _anneal().function(graph.arrays, search, asked)
         done += asked
-        now = time.perf_counter()
-        if taken < asked or now >= end:
+        if taken < asked or clock.is_over:
             return
-        if now - started < CHUNK_SECONDS:
+        spent, left = lap.spent, clock.left
+        if spent < CHUNK_SECONDS:
             chunk *= 2
-        elif (steps - done) * (now - started) / asked > end - now:  # there is time for fewer
-            steps = done + 1 + int((end - now) * asked / (now - started))
+        elif left is not None and (steps - done) * spent / asked > left:  # time for fewer
+            steps = done + 1 + int(left * asked / spent)
             here.cooling = (here.last_temperature / here.temperature) ** (1 / (steps - done))

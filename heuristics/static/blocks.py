@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import NOT_APPLICABLE, PlannerResult, planner
 from .saving import always_saved, kept_of_saved
 from .segments import NO_BACKWARD, forward_nodes
@@ -75,13 +76,13 @@ def _planned(
     budget: int | None,
     blocks: Blocks,
     choices: list[tuple[int, ...]],
-    time_limit: float | None,
+    clock: Clock,
 ) -> PlannerResult:
     if not blocks.forward:
         return NO_BACKWARD
     if not blocks.paths:
         return NO_BLOCKS
-    return cheapest(graph, budget, choices, blocks.kept, time_limit=time_limit)
+    return cheapest(graph, budget, choices, blocks.kept, clock=clock)
 
 
 @planner("every-kth", reference="torch.utils.checkpoint on every k-th block")
@@ -99,11 +100,11 @@ def every_kth(
     ``blocks=GPT.blocks`` names the module whose children are the blocks; else they are the modules
     up to the outermost number.
     """
-    found = Blocks(graph, blocks)
+    clock, found = Clock(time_limit), Blocks(graph, blocks)
     n = len(found.paths)
     tried = [k] if k > 0 else range(1, n + 1)
     choices = [tuple(range(every - 1, n, every)) for every in tried]
-    return _planned(graph, budget, found, choices if k > 0 else [(), *choices], time_limit)
+    return _planned(graph, budget, found, choices if k > 0 else [(), *choices], clock)
 
 
 @planner("m-of-n", reference="Megatron-LM, recompute-method block")
@@ -117,8 +118,8 @@ def m_of_n(
     **_: Any,
 ) -> PlannerResult:
     """Checkpoint the first m blocks; without m, the fewest that fit. ``blocks`` as of every-kth."""
-    found = Blocks(graph, blocks)
+    clock, found = Clock(time_limit), Blocks(graph, blocks)
     n = len(found.paths)
     tried = [min(m, n)] if m >= 0 else range(n + 1)
     choices = [tuple(range(count)) for count in tried]
-    return _planned(graph, budget, found, choices, time_limit)
+    return _planned(graph, budget, found, choices, clock)

@@ -56,7 +56,7 @@ def checkmate_lp_rounding(
         problem = search.problem(None)
         found = search.ask(
             relaxed, problem, _known(form, FORMS), _PARTS,
-            seconds=search.seconds_left, take=lambda part: _round(search, part["kept"]),
+            seconds=search.clock.left, take=lambda part: _round(search, part["kept"]),
         )  # fmt: skip
         if found is not None:
             take_bound(search, problem, found)
@@ -81,7 +81,7 @@ def _round(search: Search, kept_in_part: Any) -> None:
 
 def round_held(search: Search, share: float) -> None:
     """Look for any schedule that fits, in a share of the time, by rounding relaxations."""
-    seconds, problem = search.seconds_left, search.problem(search.less()).at_first_reads()
+    seconds, problem = search.clock.left, search.problem(search.less()).at_first_reads()
     seconds = None if seconds is None else seconds * share
     search.ask(
         shares, problem, _SMALLER, seconds=seconds, take=lambda kept: _round(search, kept)
@@ -93,7 +93,7 @@ def solve_held(search: Search, solver: str, share: float = 1.0) -> None:
     """Look for something better than the best in a share of the time; take it, and the bound."""
     if search.is_over:
         return
-    seconds, problem = search.seconds_left, search.problem(search.less())
+    seconds, problem = search.clock.left, search.problem(search.less())
     seconds = None if seconds is None else seconds * share
     least = (math.ceil(search.bound) - search.graph.base_cost) // problem.cost_unit
     found = search.ask(held, problem, solver, least, seconds=seconds, take=search.offer_runs)
@@ -109,7 +109,7 @@ def solve_held(search: Search, solver: str, share: float = 1.0) -> None:
 def _solve_published(search: Search, form: str) -> None:
     if search.is_over:
         return
-    seconds, problem = search.seconds_left, search.problem(search.less())
+    seconds, problem = search.clock.left, search.problem(search.less())
     found = search.ask(integer, problem, form, seconds=seconds, take=lambda _: None)
     if found is None:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .sweeping import Checkpoints, kept_for_good
 
@@ -25,5 +26,5 @@ def checkpoint_all(
         budget,
         lambda nodes: [tuple(nodes)],
         kept_for_good,
-        time_limit,
+        Clock(time_limit),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .stages import nothing_kept
 from .sweeping import cheapest
@@ -23,4 +24,4 @@ def checkpoint_last(
                 found[value] |= 1 << producer + 1
         return found
 
-    return cheapest(graph, budget, [None], kept, time_limit=time_limit)
+    return cheapest(graph, budget, [None], kept, clock=Clock(time_limit))

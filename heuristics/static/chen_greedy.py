@@ -9,6 +9,7 @@ import numpy as np
 
 from ...static_graph import StaticGraph, evaluate
 from .chen_sqrt import sqrt_checkpoints
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .segments import (
     Segments,
@@ -65,5 +66,5 @@ def chen_greedy(
         budget,
         lambda nodes: greedy_checkpoints(graph, nodes, segment_sizes(graph, nodes)),
         kept_for_good,
-        time_limit,
+        Clock(time_limit),
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .sweeping import Checkpoints, kept_for_good
 
@@ -33,5 +34,5 @@ def chen_sqrt(
         budget,
         lambda nodes: [sqrt_checkpoints(nodes)],
         kept_for_good,
-        time_limit,
+        Clock(time_limit),
     )

@@ -44,7 +44,7 @@ class Growing(Search):
         """Raise the bound to what the relaxation proves, and leave out what it excludes."""
         if self.is_over:
             return
-        seconds, problem = self.seconds_left, self.problem(self.less())
+        seconds, problem = self.clock.left, self.problem(self.less())
         found = self.ask(narrowed, problem, seconds=seconds, take=lambda _: None)
         if found is None:
             return
@@ -54,7 +54,7 @@ class Growing(Search):
 
     def solve(self, most_runs: int) -> None:
         """Look for the best schedule that computes no node more often."""
-        known, left = self.cost, self.seconds_left
+        known, left = self.cost, self.clock.left
         if self.best is None and left is not None:
             left *= _FIRST_TRY
         # A start by stages may cost what it costs, and is where the solver begins.
@@ -92,7 +92,7 @@ class Growing(Search):
             self._stop()
             return
         problem = self.problem(None)
-        found = self._ask(problem, most_runs, self.seconds_left, is_peak=True)
+        found = self._ask(problem, most_runs, self.clock.left, is_peak=True)
         if self.best is not None:
             if not self.is_over:
                 self.solve(most_runs)

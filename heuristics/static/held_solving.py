@@ -8,13 +8,13 @@ leaves few runs; if there is none, a little further up. The first that is found 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .clock import Clock
 from .held_program import TRUE, HeldProgram
 from .integer_solving import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
 from .solving import WORKERS
@@ -91,7 +91,7 @@ def held(
     dict
         ``status``, ``bound`` in units of cost above the first computations, and ``runs``.
     """
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
     relaxed = _relax(HeldProgram(problem), clock)
     if not isinstance(relaxed, _Relaxed):
         return {"status": relaxed, "bound": 0, "runs": None}
@@ -120,7 +120,7 @@ def shares(
 
     As a list of stage, value and share.
     """
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
     for part in parts:
         program = HeldProgram(replace(problem, capacity=int(problem.capacity * part)))
         relaxed = _relax(program, clock)
@@ -129,19 +129,7 @@ def shares(
             tell([share for share in kept if share[2] > _TOLERANCE])
 
 
-class _Clock:
-    """What is left of a time limit."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.end = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def left(self) -> float | None:
-        """Seconds, never below a hundredth: solvers take 0 for none."""
-        return None if self.end is None else max(0.01, self.end - time.monotonic())
-
-
-def _relax(program: HeldProgram, clock: _Clock) -> _Relaxed | str:
+def _relax(program: HeldProgram, clock: Clock) -> _Relaxed | str:
     """Solve the relaxation; give how it ended where that has no solution."""
     from scipy.optimize import linprog
 
@@ -149,7 +137,7 @@ def _relax(program: HeldProgram, clock: _Clock) -> _Relaxed | str:
     lower = np.zeros(program.n_columns)
     lower[TRUE] = 1
     bounds = np.stack([lower, np.ones(program.n_columns)], axis=1)
-    options = {} if clock.left is None else {"time_limit": clock.left}
+    options = {} if clock.limit is None else {"time_limit": clock.limit}
     answer = linprog(
         program.objective(), A_ub=matrix, b_ub=high, bounds=bounds, method="highs", options=options
     )
@@ -162,7 +150,7 @@ def _relax(program: HeldProgram, clock: _Clock) -> _Relaxed | str:
     return _Relaxed(program, answer.x, float(answer.fun), answer.lower.marginals)
 
 
-def _narrow(relaxed: _Relaxed, most: int, clock: _Clock) -> StageProblem:
+def _narrow(relaxed: _Relaxed, most: int, clock: Clock) -> StageProblem:
     """Leave out the runs that no schedule of at most that cost can have."""
     narrow = relaxed.program.problem
     for _ in range(_ROUNDS):
@@ -187,7 +175,7 @@ def narrowed(
     dict
         ``status``, ``bound`` as of `held`, and ``problem``.
     """
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
     relaxed = _relax(HeldProgram(problem), clock)
     if not isinstance(relaxed, _Relaxed):
         return {"status": relaxed, "bound": 0, "problem": problem}
@@ -198,7 +186,7 @@ def narrowed(
     return {"status": FEASIBLE, "bound": relaxed.bound, "problem": problem}
 
 
-def _by_cp_sat(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None]) -> dict[str, Any]:
+def _by_cp_sat(program: HeldProgram, clock: Clock, tell: Callable[[Any], None]) -> dict[str, Any]:
     """Solve a program for whole numbers, with CP-SAT."""
     from ortools.sat.python import cp_model
 
@@ -226,8 +214,8 @@ def _by_cp_sat(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None])
     solver.parameters.random_seed = 0
     solver.parameters.linearization_level = 2  # the sums are all that there is: bounds come of them
     solver.parameters.max_num_cuts, solver.parameters.cut_level = 20_000, 2
-    if clock.left is not None:
-        solver.parameters.max_time_in_seconds = clock.left
+    if clock.limit is not None:
+        solver.parameters.max_time_in_seconds = clock.limit
     code = solver.solve(model, Telling())
     status = {
         cp_model.OPTIMAL: OPTIMAL,
@@ -244,7 +232,7 @@ def _by_cp_sat(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None])
     }
 
 
-def _by_highs(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None]) -> dict[str, Any]:
+def _by_highs(program: HeldProgram, clock: Clock, tell: Callable[[Any], None]) -> dict[str, Any]:
     """Solve a program for whole numbers, with HiGHS."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -255,7 +243,7 @@ def _by_highs(program: HeldProgram, clock: _Clock, tell: Callable[[Any], None]) 
         constraints.append(LinearConstraint(cost[np.newaxis], 0, most))
     lower = np.zeros(program.n_columns)
     lower[TRUE] = 1
-    options = {"mip_rel_gap": 0.0} | ({} if clock.left is None else {"time_limit": clock.left})
+    options = {"mip_rel_gap": 0.0} | ({} if clock.limit is None else {"time_limit": clock.limit})
     answer = milp(
         cost, constraints=constraints, bounds=Bounds(lower, 1),
         integrality=np.ones(program.n_columns), options=options,

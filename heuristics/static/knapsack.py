@@ -20,6 +20,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from ...errors import InputError
 from ...static_graph import StaticGraph
 from ..user_files import load_function
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .saving import always_saved, kept_of_saved, needs
 from .segments import NO_BACKWARD, forward_nodes
@@ -159,13 +160,11 @@ def knapsack(
     ``part=0.5`` fixes it. ``solver`` is dp, greedy, ilp, or a function
     ``(memory, runtimes, max_memory)``: ``file.py:function``.
     """
-    solve = _solver(solver)
+    clock, solve = Clock(time_limit), _solver(solver)
     if not forward_nodes(graph):
         return NO_BACKWARD
     if part > 1:
         raise InputError(f"knapsack: part ({part:g}): it is from 0 to 1")
     items = Items(graph)
     parts = [part] if part >= 0 else [step / STEPS for step in reversed(range(STEPS + 1))]
-    return cheapest(
-        graph, budget, parts, lambda part: items.kept(solve, part), time_limit=time_limit
-    )
+    return cheapest(graph, budget, parts, lambda part: items.kept(solve, part), clock=clock)

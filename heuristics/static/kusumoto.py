@@ -13,13 +13,13 @@ those of one node and its ancestors.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...static_graph import StaticGraph
+from .clock import NO_LIMIT, Clock
 from .registry import NO_PLAN, PlannerResult, planner
 from .saving import kept_of_saved
 from .segments import NO_BACKWARD, chosen, forward_nodes
@@ -100,11 +100,11 @@ def lower_sets(forward: Forward, family: str) -> list[int] | None:
 
 
 def cheapest_chain(
-    forward: Forward, cuts: Sequence[Cut], budget: int, end: float | None = None
+    forward: Forward, cuts: Sequence[Cut], budget: int, clock: Clock = NO_LIMIT
 ) -> tuple[int, list[Cut]] | None:
     """Give the least to compute again, the last block included, and the chain of lower sets.
 
-    None if there is none, or the time is up (``end``, of ``time.perf_counter``).
+    None if there is none, or the time is up.
 
     Per lower set the pairs of time to compute again and bytes saved are kept of which none is
     better in both.
@@ -113,7 +113,7 @@ def cheapest_chain(
     fronts: list[list[State]] = [[] for _ in cuts]
     fronts[0] = [(0, 0, -1, -1)]
     for j, cut in enumerate(cuts[1:], 1):
-        if end is not None and time.perf_counter() > end:
+        if clock.is_over:
             return None
         found: list[State] = []
         for i, smaller in enumerate(cuts[:j]):
@@ -161,12 +161,12 @@ class LowerSets:
             before, after, [made[v] for v in self.nodes], graph.cost[self.nodes].tolist()
         )
 
-    def borders(self, cuts: Sequence[Cut], end: float | None) -> list[tuple[int, ...]]:
+    def borders(self, cuts: Sequence[Cut], clock: Clock) -> list[tuple[int, ...]]:
         """Give the nodes that are saved for budgets from the whole pass' bytes downwards."""
         full = 2 * cuts[-1].size + 1
         found = []
         for budget in np.geomspace(full, max(full // 50, 1), BUDGETS).astype(np.int64).tolist():
-            best = cheapest_chain(self.forward, cuts, budget, end)
+            best = cheapest_chain(self.forward, cuts, budget, clock)
             if best is None:
                 break
             saved = 0
@@ -195,7 +195,7 @@ def kusumoto(
     ``family=exact`` takes all lower sets, of which there may be too many.
     """
     chosen("kusumoto: family", family, FAMILIES)
-    started = time.perf_counter()
+    clock = Clock(time_limit)
     found = LowerSets(graph)
     if not found.nodes:
         return NO_BACKWARD
@@ -203,7 +203,5 @@ def kusumoto(
     if sets is None:
         return PlannerResult(NO_PLAN, message=f"the graph has over {MOST_SETS:,} lower sets")
     cuts = [cut_at(found.forward, nodes) for nodes in sets]
-    end = None if time_limit is None else started + 0.7 * time_limit
-    borders = found.borders(cuts, end)
-    left = None if time_limit is None else started + time_limit - time.perf_counter()
-    return cheapest(graph, budget, [*borders, ()], found.kept, time_limit=left)
+    borders = found.borders(cuts, clock.part(0.7))
+    return cheapest(graph, budget, [*borders, ()], found.kept, clock=clock)

@@ -8,7 +8,6 @@ where they are not.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from ...static_graph import (
     naive_schedule,
 )
 from .annealing import annealing
+from .clock import Clock
 from .part_program import improve
 from .parts import Layout
 from .registry import FEASIBLE, PlannerResult, planner
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # Of the time, for where this starts: with starts that fit, and without.
 ANNEALING_SHARE, FIRST_SHARE = 0.3, 0.6
+SEARCH_SHARE = 0.95  # of the time; the rest is for what comes after
 ANNEALING_STEPS, ROUNDS = 20_000, 60  # without a time limit
 MOST_PARTS = 1_000_000
 FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 24, 6, 200  # of a part, in nodes
@@ -73,23 +74,20 @@ def large_neighborhood(
     The plan is never dearer than the best start that fits. How much a solver does for a part is
     limited by work; only how many parts there are hangs on the machine's speed.
     """
-    started = time.perf_counter()
+    clock = Clock(time_limit)
     naive = naive_schedule(graph)
     if budget is None or evaluate(graph, naive).peak_bytes <= budget:
         return PlannerResult(FEASIBLE, naive)
-    limit, steps = (None, ANNEALING_STEPS) if time_limit is None else (time_limit, 0)
-    share = None if limit is None else (ANNEALING_SHARE if starts else FIRST_SHARE) * limit
+    clock = clock.part(SEARCH_SHARE)
+    share = clock.part(ANNEALING_SHARE if starts else FIRST_SHARE).left
+    steps = ANNEALING_STEPS if time_limit is None else 0
     begun = annealing(graph, budget, starts=starts, time_limit=share, seed=seed, steps=steps)
+    if begun.schedule is None and time_limit is not None:
+        begun = annealing(graph, budget, starts=starts, time_limit=clock.left, seed=seed)
     if begun.schedule is None:
-        if limit is None:
-            return begun
-        left = started + 0.95 * limit - time.perf_counter()
-        begun = annealing(graph, budget, starts=starts, time_limit=left, seed=seed)
-        if begun.schedule is None:
-            return begun
-    end = None if limit is None else started + 0.95 * limit
+        return begun
     search = _Search(graph, budget, begun.schedule, seed)
-    search.go(rounds or (ROUNDS if limit is None else 0), end)
+    search.go(rounds or (ROUNDS if time_limit is None else 0), clock)
     details = {**begun.details, "parts": search.solved}
     return PlannerResult(FEASIBLE, search.schedule, message=search.message, details=details)
 
@@ -107,16 +105,15 @@ class _Search:
         self.message = ""
         self.gaps = Gaps(graph, self.order)
 
-    def go(self, rounds: int, end: float | None) -> None:
-        """Solve parts: so many, or until the end."""
+    def go(self, rounds: int, clock: Clock) -> None:
+        """Solve parts: so many, or until the time is up."""
         rounds = rounds or MOST_PARTS
         while self.solved < rounds and self.idle < IDLE_PARTS and len(self.gaps.repeated):
-            left = LONGEST if end is None else min(LONGEST, end - time.perf_counter())
-            if left <= 0 or not self._solve_part(left):
+            if clock.is_over or not self._solve_part(clock.part(1.0, LONGEST).left):
                 return
             self.solved += 1
 
-    def _solve_part(self, seconds: float) -> bool:
+    def _solve_part(self, seconds: float | None) -> bool:
         """Solve one part, take it if it is better; say whether the solver can go on."""
         count, cost = round(self.size), self.cost
         is_all = count >= self.graph.n_nodes

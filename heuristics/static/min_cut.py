@@ -12,6 +12,7 @@ from typing import Any
 import networkx as nx
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .saving import always_saved, kept_of_saved
 from .segments import NO_BACKWARD, forward_nodes
@@ -68,9 +69,8 @@ def min_cut(
     graph: StaticGraph, budget: int | None, *, time_limit: float | None = None, **_: Any
 ) -> PlannerResult:
     """Save the fewest bytes for the backward pass without running a heavy operator twice."""
+    clock = Clock(time_limit)
     if not forward_nodes(graph):
         return NO_BACKWARD
     saved = saved_values(graph)
-    return cheapest(
-        graph, budget, [None], lambda _: kept_of_saved(graph, saved), time_limit=time_limit
-    )
+    return cheapest(graph, budget, [None], lambda _: kept_of_saved(graph, saved), clock=clock)

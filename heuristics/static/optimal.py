@@ -11,7 +11,6 @@ from .annealing import annealing
 from .checkmate import round_held, solve_held
 from .growing import Growing, grow
 from .registry import OPTIMAL, PlannerResult, planner
-from .solving import INTERRUPTED, Ended
 
 _LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
 _FEW = 1000  # runs beyond first ones: so few are looked through in no time
@@ -81,16 +80,12 @@ def _distance(search: Growing) -> float:
 
 def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None:
     """Offer what annealing finds in a part of the time."""
-    left = search.seconds_left
+    left = search.clock.left
     seconds = None if left is None else left / 2 if is_large else left * _ANNEALING_SHARE
     if not is_large:
         seconds = _ANNEALING_SECONDS if seconds is None else min(seconds, _ANNEALING_SECONDS)
     known = starts if search.best is None else [search.best, *starts]
-    try:
-        found = annealing(search.graph, search.budget, starts=known, time_limit=seconds)
-    except KeyboardInterrupt:  # what is known is the answer, as where a solver is interrupted
-        search.ended = Ended(INTERRUPTED, message="interrupted")
-        return
+    found = annealing(search.graph, search.budget, starts=known, time_limit=seconds)
     if found.schedule is not None:
         search.offer_schedule(found.schedule)
 

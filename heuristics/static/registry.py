@@ -9,7 +9,8 @@ A planner is a function in one file of this folder::
         return PlannerResult(OPTIMAL, schedule, bound=cost, bound_scope=IN_ORDER)
 
 ``budget`` is the bytes allowed at once, the graph's ``fixed_bytes`` among them, or None for no
-limit; ``starts`` are schedules known already, the best first; ``time_limit`` is in seconds.
+limit; ``starts`` are schedules known already, the best first; ``time_limit`` is in seconds, and
+kept by a `Clock`, which is over on Ctrl-C too: then the best so far is the answer.
 Keyword parameters after these are the planner's own, as in ``checkmate(form=paper)``. What a
 planner says of cost and peak does not count: `Planner.plan` evaluates its schedule.
 """
@@ -23,7 +24,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,13 +34,14 @@ from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_b
 from ...texts import shown_number, split_list
 from ..registry import is_known as is_heuristic
 from ..user_files import load_function
+from .clock import Clock
 
 # How a planner ended.
 OPTIMAL = "optimal"  # proven, for that graph and order, with no limit on recomputations
 FEASIBLE = "feasible"  # a schedule within the budget; how good, the bound says
 INFEASIBLE = "infeasible"  # proven: no schedule fits
 NO_PLAN = "no_plan"  # this method has none that fits, which proves nothing
-TIME_LIMIT = "time_limit"  # ended without a schedule, as MEMORY_LIMIT and SOLVER_FAILED
+TIME_LIMIT = "time_limit"  # ended, or interrupted, without a schedule, as the next two are
 MEMORY_LIMIT = "memory_limit"
 SOLVER_FAILED = "solver_failed"
 NOT_INSTALLED = "not_installed"  # the message says which install brings what is missing
@@ -166,14 +167,14 @@ class Planner:
         PlannerResult
             Its schedule, if there is one, is legal and within the budget.
         """
-        started = time.perf_counter()
+        clock = Clock()
         need, node = least_budget(graph)
         if budget is not None and budget < need:
             return PlannerResult(INFEASIBLE, message=_too_small(graph, budget, need, node))
         result = self.function(
             graph, budget, starts=starts, time_limit=time_limit, seed=seed, **self.parameters
         )
-        result = replace(result, solve_seconds=time.perf_counter() - started)
+        result = replace(result, solve_seconds=clock.spent)
         return _evaluated(graph, budget, result)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...static_graph import StaticGraph
+from .clock import Clock
 from .registry import PlannerResult, planner
 from .segments import Segments
 from .stages import Kept, members, span
@@ -108,7 +109,8 @@ def revolve(
     return Checkpoints("revolve", points, mode).cheapest(
         graph,
         budget,
-        lambda nodes: slot_counts(len(nodes)),
+        # Few slots take long to work out: where time is short, the others are known first.
+        lambda nodes: reversed(slot_counts(len(nodes))),
         revolve_kept,
-        time_limit,
+        Clock(time_limit),
     )

@@ -7,7 +7,6 @@ several amounts of memory, and what it answers is judged on the graph itself.
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use, naive_schedule
+from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
 from .segments import NO_BACKWARD, POINTS, candidates, chosen
@@ -51,7 +51,7 @@ def rotor(
         Whether a block may also leave out what is cheapest of its record, as Rockmate's do.
     """
     chosen("rotor: points", points, POINTS)
-    naive = naive_schedule(graph)
+    clock, naive = Clock(time_limit), naive_schedule(graph)
     most = evaluate(graph, naive).peak_bytes
     if budget is None or most <= budget:
         return PlannerResult(FEASIBLE, naive)
@@ -60,10 +60,9 @@ def rotor(
     ends = [node for node in candidates(graph, points) if node < first - 1]
     found = []
     for has_lighter in (False, True) if records else (False,):
-        share = 0.4 if records else 0.8
-        end = None if time_limit is None else time.perf_counter() + share * time_limit
+        share = 0.4 if records and not has_lighter else 0.7
         blocks = _Blocks(graph, first, ends, has_lighter)
-        found.append(_cheapest(blocks, budget, most, max(slots, 1), end))
+        found.append(_cheapest(blocks, budget, most, max(slots, 1), clock.part(share)))
     plans = [answer for answer in found if answer.schedule is not None]
     return min(plans, key=lambda answer: _cost(graph, answer), default=found[-1])
 
@@ -73,13 +72,11 @@ def _cost(graph: StaticGraph, answer: PlannerResult) -> int:
     return evaluate(graph, answer.schedule).cost
 
 
-def _cheapest(
-    blocks: _Blocks, budget: int, most: int, slots: int, end: float | None
-) -> PlannerResult:
+def _cheapest(blocks: _Blocks, budget: int, most: int, slots: int, clock: Clock) -> PlannerResult:
     """Look for the most memory whose schedule fits, and a little below; take the cheapest."""
     graph = blocks.graph
     memory = int((most - graph.fixed_bytes) * MOST_MEMORY)
-    table = RotorTable(blocks.chain(), memory, slots, end)
+    table = RotorTable(blocks.chain(), memory, slots, clock)
     asked = np.linspace(memory, 0, TRIALS, endpoint=False).astype(int).tolist()
     known: dict[int, tuple[int, int, Schedule]] = {}
 
@@ -92,22 +89,18 @@ def _cheapest(
         return not steps or known[trial][1] <= budget
 
     low, high = 0, TRIALS
-    while low < high and not _is_past(end):
+    while low < high and not clock.is_over:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
     for trial in range(low, min(low + ENOUGH, TRIALS)):
-        if not _is_past(end):
+        if not clock.is_over:
             fits(trial)
     fitting = [(cost, schedule) for cost, peak, schedule in known.values() if peak <= budget]
     if fitting:
         return PlannerResult(FEASIBLE, min(fitting, key=lambda pair: pair[0])[1])
     least = min((peak for _, peak, _ in known.values()), default=most)
     message = f"the smallest of its plans takes {least:,} bytes, the budget is {budget:,}"
-    return PlannerResult(TIME_LIMIT if _is_past(end) else NO_PLAN, message=message)
-
-
-def _is_past(end: float | None) -> bool:
-    return end is not None and time.perf_counter() > end
+    return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
 
 
 class _Blocks:

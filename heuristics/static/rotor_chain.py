@@ -11,12 +11,13 @@ Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: arXiv 1911.13214.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from .clock import NO_LIMIT, Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,8 +80,8 @@ class RotorTable:
         The most memory that will be asked for, all included.
     slots : int
         Into how many equal parts memory is cut; sizes are rounded up to whole parts.
-    end : float or None
-        When to stop (``time.perf_counter``): then the whole chain has no time and no schedule.
+    clock : Clock
+        When it is over, the whole chain has no time and no schedule.
 
     Notes
     -----
@@ -89,7 +90,7 @@ class RotorTable:
     """
 
     def __init__(
-        self, chain: Chain, memory: int, slots: int = 500, end: float | None = None
+        self, chain: Chain, memory: int, slots: int = 500, clock: Clock = NO_LIMIT
     ) -> None:
         self.chain = chain
         self.n = len(chain.forward)
@@ -116,7 +117,7 @@ class RotorTable:
         self.best: dict[tuple[int, int], NDArray[Any]] = {}
         for length in range(self.n):
             for first in range(self.n - length):
-                if end is not None and time.perf_counter() > end:
+                if clock.is_over:
                     return
                 self._fill(first, first + length)
 

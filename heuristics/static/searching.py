@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +14,9 @@ from ...static_graph import (
     least_budget,
     naive_schedule,
 )
+from .clock import INTERRUPTED, Clock
 from .registry import FEASIBLE, IN_ORDER, NO_PLAN, OPTIMAL, TIME_LIMIT, PlannerResult
-from .solving import DONE, INTERRUPTED, Ended, solve
+from .solving import DONE, Ended, solve
 from .stage_problem import StageProblem, stage_problem
 from .stages import Kept, by_stage, span, trim
 
@@ -48,7 +48,7 @@ class Search:
         time_limit: float | None,
     ) -> None:
         self.graph, self.budget = graph, budget
-        self.deadline = None if time_limit is None else time.monotonic() + time_limit
+        self.clock = Clock(time_limit)
         self.best: Schedule | None = None
         self.cost: int | None = None
         self.runs: Runs = []
@@ -63,13 +63,7 @@ class Search:
         """Whether there is nothing left to find, or no time to find it."""
         if self.is_proven or self.cost == self.graph.base_cost or self.ended.status != DONE:
             return True
-        left = self.seconds_left
-        return left is not None and left <= 0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Time until the limit."""
-        return None if self.deadline is None else self.deadline - time.monotonic()
+        return self.clock.is_over
 
     def offer(self, schedule: Schedule, runs: Runs) -> None:
         """Take a schedule if it fits and is better, or as good and by stages."""
@@ -117,7 +111,8 @@ class Search:
 
     def go_on(self) -> None:
         """Let another solver try, where one reached its part of the time."""
-        has_time = self.seconds_left is None or self.seconds_left > 1
+        left = self.clock.left
+        has_time = left is None or left > 1
         if self.ended.status in (DONE, TIME_LIMIT) and has_time:
             self.ended = Ended(DONE)
 

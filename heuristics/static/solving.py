@@ -19,14 +19,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from .clock import INTERRUPTED, Clock, is_interrupted
 from .registry import MEMORY_LIMIT, NOT_INSTALLED, SOLVER_FAILED, TIME_LIMIT
 
-DONE, INTERRUPTED = "done", "interrupted"  # beside the statuses of planners, what `Ended` has
+DONE = "done"  # beside INTERRUPTED and the statuses of planners, what `Ended` has
 UNKNOWN = "unknown"  # how a solver ended that has neither a solution nor a proof
 WORKERS = 1  # threads of a solver: with one, the same task has the same answer
 MEMORY_GB = 8.0  # what a solver may take
@@ -73,25 +73,28 @@ def solve(
     memory_gb : float
         What the process may take.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds * (1 + _GRACE[0]) + _GRACE[1]
+    clock = Clock(None if seconds is None else seconds * (1 + _GRACE[0]) + _GRACE[1])
+    if is_interrupted():
+        return Ended(INTERRUPTED, message=INTERRUPTED)
     ended = Ended(TIME_LIMIT)
     worker = None
     try:
         worker = _worker(memory_gb)
         worker.send((module, function, args, seconds))
         while True:
-            kind, what = worker.receive(deadline)
+            kind, what = worker.receive(clock)
             if kind != _TOLD:
                 break
             ended.told.append(what)
     except queue.Empty:
         _end(worker)
-        ended.message = f"no answer within {seconds:g} s"
+        ended.message = f"no answer within {seconds or 0:g} s"
+        if is_interrupted():
+            ended.status = ended.message = INTERRUPTED
         return ended
     except KeyboardInterrupt:
         _end(worker)
-        ended.status, ended.message = INTERRUPTED, "interrupted"
-        return ended
+        raise
     except OSError as error:
         _end(worker)
         ended.status, ended.message = SOLVER_FAILED, f"the solver's process: {error}"
@@ -156,9 +159,9 @@ class _Worker:
         pickle.dump(task, self.process.stdin)
         self.process.stdin.flush()
 
-    def receive(self, deadline: float | None) -> tuple[int, Any]:
+    def receive(self, clock: Clock) -> tuple[int, Any]:
         """Wait for what it says next, in short turns: a long one would not notice Ctrl-C."""
-        while deadline is None or time.monotonic() < deadline:
+        while not clock.is_over:
             with contextlib.suppress(queue.Empty):
                 return self.said.get(timeout=_TURN)
         return self.said.get_nowait()

@@ -13,7 +13,6 @@ Jain et al., MLSys 2020, sections 4.2 (stages), 4.8 (when to free), 5.2 (R from 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,6 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ...static_graph import COMPUTE, FREE, Schedule, StaticGraph, free_after_last_use
+from .clock import NO_LIMIT, Clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,18 +106,16 @@ def minimal_computations(graph: StaticGraph, kept: Sequence[int]) -> Computed:
     return computed
 
 
-def trim(
-    graph: StaticGraph, kept: Sequence[int], end: float | None = None
-) -> tuple[Kept, Computed]:
+def trim(graph: StaticGraph, kept: Sequence[int], clock: Clock = NO_LIMIT) -> tuple[Kept, Computed]:
     """Keep only what is read before it is made again; until nothing more can go, or the time is up.
 
-    It never costs more, nor takes more memory. ``end`` is of ``time.perf_counter``.
+    It never costs more, nor takes more memory.
     """
     before, trimmed = None, list(kept)
     while trimmed != before:
         before = trimmed
         computed = minimal_computations(graph, before)
-        if end is not None and time.perf_counter() > end:
+        if clock.is_over:
             break
         trimmed = _used(graph, before, computed)
     return before, computed
@@ -223,7 +221,7 @@ def schedule_of(
     kept: Sequence[int],
     *,
     is_trimmed: bool = True,
-    end: float | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> Schedule:
     """Turn what is kept into a schedule.
 
@@ -235,11 +233,11 @@ def schedule_of(
     is_trimmed : bool
         Whether to keep only what is read again; else all that ``kept`` says is kept, as published
         recipes do.
-    end : float or None
-        When to stop trimming (``time.perf_counter``).
+    clock : Clock
+        Until when to trim.
     """
     if is_trimmed:
-        return tight_schedule(graph, trim(graph, kept, end)[1])
+        return tight_schedule(graph, trim(graph, kept, clock)[1])
     return stage_schedule(graph, kept)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...static_graph import Schedule, StaticGraph, evaluate
+from .clock import Clock, is_interrupted
 from .registry import get
 
 QUICK = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)", "chen-sqrt")
 # Where none of these fits; they take little memory, and many computations.
 LAST_RESORTS = ("treewidth", "revolve")
+FIRST = ("on-demand",)  # takes least time, and needs hardly more memory than any plan
 SLOW = ("chen-greedy(points=articulation)", "knapsack", "chen-greedy", "checkpoint-last")
 TRIVIAL = (*QUICK, *SLOW)
 LEAST_PART, LAST_PART = 0.2, 0.4  # of the time that is left for all, for one of them
-_TINY = 0.01  # seconds, for planners that are asked when there is no time
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Start:
     schedule: Schedule | None = None
     cost: int | None = None
     first_seconds: float | None = None
-    started: float = field(default_factory=time.perf_counter)
+    clock: Clock = field(default_factory=Clock)
 
     def ask(self, method: str, seconds: float | None) -> None:
         """Offer what a planner finds."""
@@ -51,33 +51,26 @@ class Start:
             return
         self.schedule, self.cost = schedule, cost
         if self.first_seconds is None:
-            self.first_seconds = time.perf_counter() - self.started
+            self.first_seconds = self.clock.spent
 
 
-def best_start(
-    graph: StaticGraph, budget: int, starts: Sequence[Schedule], seconds: float | None
-) -> Start:
+def best_start(graph: StaticGraph, budget: int, starts: Sequence[Schedule], clock: Clock) -> Start:
     """Give the best of some schedules and of the plans of the trivial planners.
 
     Parameters
     ----------
     graph, budget, starts
         As for every planner.
-    seconds : float or None
-        For the planners; None: as long as they take.
+    clock : Clock
+        For the planners.
     """
     best = Start(graph, budget)
     for schedule in starts:
         best.offer(schedule)
-    for method in (*QUICK, *LAST_RESORTS, *SLOW):
-        if method in LAST_RESORTS and best.schedule is not None:
+    for method in (*FIRST, *QUICK, *LAST_RESORTS, *SLOW):
+        if method in (*FIRST, *LAST_RESORTS) and best.schedule is not None:
             continue
-        limit = None
-        if seconds is not None:
-            left = seconds - (time.perf_counter() - best.started)
-            if left <= 0 and best.schedule is not None:
-                break
-            part = LAST_PART if method in LAST_RESORTS else LEAST_PART
-            limit = max(left * part, _TINY)
-        best.ask(method, limit)
+        if clock.is_over and (best.schedule is not None or is_interrupted()):
+            break
+        best.ask(method, clock.part(LAST_PART if method in LAST_RESORTS else LEAST_PART).limit)
     return best

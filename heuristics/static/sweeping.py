@@ -7,11 +7,11 @@ cheaper still; it is rare, and not waited for.)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from ...static_graph import Schedule, StaticGraph, evaluate
+from .clock import NO_LIMIT, Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
 from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
 from .stages import (
@@ -36,7 +36,7 @@ def cheapest(
     kept: Callable[[Choice], Kept],
     *,
     is_trimmed: bool = True,
-    time_limit: float | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> PlannerResult:
     """Plan by the cheapest of some choices whose schedule fits; by the least memory of equal ones.
 
@@ -51,24 +51,23 @@ def cheapest(
         What a choice keeps; see `stages.minimal_computations`.
     is_trimmed : bool
         See `stages.schedule_of`.
-    time_limit : float or None
-        Seconds; what has been found by then counts.
+    clock : Clock
+        What has been found when it is over counts.
     """
-    end = None if time_limit is None else time.perf_counter() + time_limit
     # The other half is for the schedules.
-    priced = _priced(graph, choices, kept, None if end is None else end - time_limit / 2)  # type: ignore[operator]
+    priced = _priced(graph, choices, kept, clock.part(0.5))
     tries = _Tries(
         graph,
         budget,
-        lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed, end=end),
+        lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed, clock=clock),
     )
     low, high = 0, len(priced)
-    while time_limit is not None and low < high and not _is_past(end):
+    while clock.left is not None and low < high and not clock.is_over:
         # Dearer ones mostly take less memory: so one that fits is known before all are tried.
         middle = (low + high) // 2
         low, high = (low, middle) if tries.fits(*priced[middle]) else (middle + 1, high)
     for price in priced:
-        if _is_past(end) or tries.is_cheaper_than(price[0]):
+        if clock.is_over or tries.is_cheaper_than(price[0]):
             break
         tries.fits(*price)
     if tries.best is not None:
@@ -76,17 +75,17 @@ def cheapest(
         return PlannerResult(
             FEASIBLE, schedule, details={} if choice is None else {"choice": choice}
         )
-    return _without(budget, tries.least_peak, _is_past(end))
+    return _without(budget, tries.least_peak, clock.is_over)
 
 
 def _priced(
-    graph: StaticGraph, choices: Iterable[Choice], kept: Callable[[Choice], Kept], end: float | None
+    graph: StaticGraph, choices: Iterable[Choice], kept: Callable[[Choice], Kept], clock: Clock
 ) -> list[tuple[int, int, Choice]]:
     """Give what choices cost, ascending, with their numbers; until the time is up."""
     priced: list[tuple[int, int, Choice]] = []
     seen: set[Choice] = set()
     for number, choice in enumerate(choices):
-        if _is_past(end) and priced:
+        if clock.is_over and seen:
             break
         if choice in seen:
             continue
@@ -148,13 +147,13 @@ class Checkpoints(NamedTuple):
         budget: int | None,
         choices: Callable[[list[int]], Iterable[Choice]],
         kept: Callable[[Segments, list[int], Choice], Kept],
-        time_limit: float | None,
+        clock: Clock,
     ) -> PlannerResult:
         """Plan by the cheapest of some sets.
 
         Parameters
         ----------
-        graph, budget, time_limit
+        graph, budget, clock
             As for the function of this name.
         choices : callable
             Given the nodes that may be checkpoints, ascending: what is tried.
@@ -178,17 +177,13 @@ class Checkpoints(NamedTuple):
             choices(nodes),
             lambda choice: kept(segments, nodes, choice),
             is_trimmed=is_trimmed,
-            time_limit=time_limit,
+            clock=clock,
         )
 
 
 def kept_for_good(segments: Segments, _: list[int], checkpoints: tuple[int, ...]) -> Kept:
     """Keep checkpoints from when they are made to the end."""
     return segments.kept(checkpoints)
-
-
-def _is_past(end: float | None) -> bool:
-    return end is not None and time.perf_counter() >= end
 
 
 def _without(budget: int | None, least_peak: int | None, is_late: bool) -> PlannerResult:

@@ -13,7 +13,6 @@ Kumar et al., NeurIPS 2019 (from its abstract: the steps and the use of a budget
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +21,13 @@ import networkx as nx
 import numpy as np
 
 from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use
-from .registry import FEASIBLE, NO_PLAN, PlannerResult, planner
+from .clock import NO_LIMIT, Clock, left_at_once
+from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .stages import links_of, made_bytes
 
 STEPS = 24  # sizes of parts tried, in equal ratios
 MOST_COMPUTATIONS_A_NODE = 100
+SECONDS_A_NODE = 4e-4  # about what the decomposition takes, which asks no clock
 
 
 class TooLongError(Exception):
@@ -42,22 +43,34 @@ class Part:
     nodes: frozenset[int]
 
 
-def divide(reads: list[set[int]]) -> Part:
-    """Divide a graph, given by what each node reads, by a tree decomposition (least degree)."""
+def divide(reads: list[set[int]], clock: Clock = NO_LIMIT) -> Part:
+    """Divide a graph, given by what each node reads, by a tree decomposition (least degree).
+
+    Raises
+    ------
+    TooLongError
+        The time is up.
+    """
     graph = nx.Graph()
     graph.add_nodes_from(range(len(reads)))
     graph.add_edges_from((u, v) for v, read in enumerate(reads) for u in read)
-    _, tree = nx.algorithms.approximation.treewidth_min_degree(graph)
-    return _divided(tree, set(tree), set())
+    tree: nx.Graph | None = None
+    with left_at_once():
+        _, tree = nx.algorithms.approximation.treewidth_min_degree(graph)
+    if tree is None:
+        raise TooLongError
+    return _divided(tree, set(tree), set(), clock)
 
 
-def _divided(tree: nx.Graph, bags: set[frozenset[int]], done: set[int]) -> Part:
+def _divided(tree: nx.Graph, bags: set[frozenset[int]], done: set[int], clock: Clock) -> Part:
     """Divide what lies in some bags, connected in the tree, apart from nodes that are done."""
+    if clock.is_over:
+        raise TooLongError
     middle = _middle(tree, bags, done)
     bag = sorted(middle - done)
     gone = done | middle
     rest = tree.subgraph(bags - {middle})
-    parts = [_divided(tree, set(found), gone) for found in nx.connected_components(rest)
+    parts = [_divided(tree, set(found), gone, clock) for found in nx.connected_components(rest)
              if any(nodes - gone for nodes in found)]  # fmt: skip
     parts.sort(key=lambda part: min(part.nodes))
     return Part(bag, parts, frozenset(bag).union(*(part.nodes for part in parts)))
@@ -83,19 +96,19 @@ class Order:
     """Writes the order of computations for one size of parts that are computed as they stand."""
 
     def __init__(
-        self, reads: list[set[int]], made: list[int], as_it_is_bytes: int, end: float | None
+        self, reads: list[set[int]], made: list[int], as_it_is_bytes: int, clock: Clock
     ) -> None:
         self.reads = reads
         self.made = made
         self.as_it_is_bytes = as_it_is_bytes
-        self.end = end
+        self.clock = clock
         self.order: list[int] = []
 
     def solve(self, part: Part, wanted: Iterable[int]) -> None:
         """Compute some nodes of a part; what lies above it is there."""
         if len(self.order) > MOST_COMPUTATIONS_A_NODE * len(self.reads):
             raise TooLongError
-        if self.end is not None and time.perf_counter() > self.end:
+        if self.clock.is_over:
             raise TooLongError
         wanted = set(wanted)
         needed = self._needed(part, wanted)
@@ -136,12 +149,12 @@ def legal_order(graph: StaticGraph, order: Iterable[int]) -> list[int]:
 
 
 def schedule_by_parts(
-    graph: StaticGraph, whole: Part, as_it_is_bytes: int, end: float | None = None
+    graph: StaticGraph, whole: Part, as_it_is_bytes: int, clock: Clock = NO_LIMIT
 ) -> Schedule | None:
     """Write the schedule for one size of parts; None if it would be, or take, too long."""
     _, reads, producer = links_of(graph)
     sources = [{producer[value] for value in read} for read in reads]
-    order = Order(sources, made_bytes(graph), as_it_is_bytes, end)
+    order = Order(sources, made_bytes(graph), as_it_is_bytes, clock)
     read_by_some = set().union(*sources)
     try:
         order.solve(whole, (v for v in range(graph.n_nodes) if v not in read_by_some))
@@ -155,19 +168,25 @@ def treewidth(
     graph: StaticGraph, budget: int | None, *, time_limit: float | None = None, **_: Any
 ) -> PlannerResult:
     """Divide by a tree decomposition; the largest parts that fit are computed as they stand."""
-    end = None if time_limit is None else time.perf_counter() + time_limit
+    clock = Clock(time_limit)
     if not graph.n_nodes:
         return PlannerResult(FEASIBLE, free_after_last_use(graph, ()))
     links = links_of(graph)
-    whole = divide([{links.producer[value] for value in read} for read in links.reads])
+    late = PlannerResult(TIME_LIMIT, message="the time is up before the graph is divided")
+    if clock.left is not None and clock.left < SECONDS_A_NODE * graph.n_nodes:
+        return late
+    try:
+        whole = divide([{links.producer[value] for value in read} for read in links.reads], clock)
+    except TooLongError:
+        return late
     total = sum(made_bytes(graph))
     sizes = np.geomspace(max(total, 1), max(total, 1) / 1e4, STEPS).astype(np.int64).tolist()
     best: tuple[int, int, Schedule] | None = None
     least: int | None = None
     for size in [*sizes, 0]:
-        if end is not None and time.perf_counter() > end:
+        if clock.is_over:
             break
-        schedule = schedule_by_parts(graph, whole, size, end)
+        schedule = schedule_by_parts(graph, whole, size, clock)
         if schedule is None:
             continue
         cost, peak = evaluate(graph, schedule)

@@ -67,9 +67,9 @@ def test_without_a_step_it_gives_the_best_start_back() -> None:
 
 def test_the_seed_decides_what_is_tried() -> None:
     graph = workload(load_trace("bundled:unet")).graph
-    budget = int(0.5 * naive_peak_bytes(graph))
+    budget = int(0.4 * naive_peak_bytes(graph))
     costs = [
-        get("annealing(steps=8000)").plan(graph, budget, seed=seed).predicted
+        get("annealing(steps=300)").plan(graph, budget, seed=seed).predicted
         for seed in (1, 1, 2, 3)
     ]
     assert costs[0] == costs[1] and len(set(costs)) > 1

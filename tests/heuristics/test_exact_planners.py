@@ -168,10 +168,11 @@ def test_however_a_solver_ends_there_is_a_status(stub: str, code: str, status: s
 
 
 def test_an_interrupt_gives_the_best_so_far() -> None:
-    graph = linear(40)
+    trace = linear_trace(40)
+    plan_trace(trace, "moccasin", 8, time_limit=0.1)  # all is loaded
     threading.Timer(1.5, lambda: signal.raise_signal(signal.SIGINT)).start()
     started = time.monotonic()
-    found = get("moccasin").plan(graph, 8)
+    found = plan_trace(trace, "moccasin", 8).found
     assert time.monotonic() - started < 30
     assert "interrupted" in found.message
     assert found.predicted is None or found.predicted.peak_bytes <= 8

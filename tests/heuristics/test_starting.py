@@ -7,7 +7,8 @@ import time
 import pytest
 from random_traces import random_trace
 from rematsim.heuristics.static import get
-from rematsim.heuristics.static.starting import TRIVIAL, best_start
+from rematsim.heuristics.static.clock import NO_LIMIT, Clock
+from rematsim.heuristics.static.starting import FIRST, TRIVIAL, best_start
 from rematsim.planning import plan_trace
 from rematsim.static_graph import evaluate, least_budget, naive_peak_bytes, naive_schedule
 from rematsim.traces.loading import load_trace
@@ -21,10 +22,10 @@ def test_a_start_is_no_dearer_than_any_trivial_plan_or_given_one() -> None:
     for part in (0.3, 0.7):
         least, most = least_budget(graph)[0], naive_peak_bytes(graph)
         budget = int(least + part * (most - least))
-        start = best_start(graph, budget, [], None)
+        start = best_start(graph, budget, [], NO_LIMIT)
         costs = [
             found.predicted.cost
-            for found in (get(method).plan(graph, budget) for method in TRIVIAL)
+            for found in (get(method).plan(graph, budget) for method in (*FIRST, *TRIVIAL))
             if found.predicted is not None
         ]
         assert start.schedule is not None and start.first_seconds is not None
@@ -34,7 +35,7 @@ def test_a_start_is_no_dearer_than_any_trivial_plan_or_given_one() -> None:
 
 def test_without_time_the_best_start_is_one_that_was_given() -> None:
     graph = workload(load_trace("bundled:unet")).graph
-    start = best_start(graph, naive_peak_bytes(graph), [naive_schedule(graph)], 0.0)
+    start = best_start(graph, naive_peak_bytes(graph), [naive_schedule(graph)], Clock(0.0))
     assert start.cost == graph.base_cost
 
 
