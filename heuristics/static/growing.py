@@ -40,12 +40,15 @@ class Growing(Search):
             return problem
         return replace(self.narrow, most_extra=problem.most_extra)
 
-    def relax(self) -> None:
-        """Raise the bound to what the relaxation proves, and leave out what it excludes."""
+    def relax(self, near: float = 1.0) -> None:
+        """Raise the bound to what the relaxation proves, and leave out what it excludes.
+
+        Unless what recomputation costs is at most so many times what it costs by the bound.
+        """
         if self.is_over:
             return
         seconds, problem = self.clock.left, self.problem(self.less())
-        found = self.ask(narrowed, problem, seconds=seconds, take=lambda _: None)
+        found = self.ask(narrowed, problem, near, seconds=seconds, take=lambda _: None)
         if found is None:
             return
         self.is_proven = self.is_proven or found["status"] == retention.INFEASIBLE

@@ -13,6 +13,7 @@ Jain et al., MLSys 2020, section 4: stages.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -159,6 +160,12 @@ class HeldProgram:
         left = self.problem.capacity - sum(size for column, size in load if column == TRUE)
         load = [(column, size) for column, size in load if column != TRUE and size]
         self.sums.append(([c for c, _ in load], [s for _, s in load], left))
+
+    def settle(self, kept: Mapping[tuple[int, int], bool]) -> None:
+        """Let values be kept, by stage and value, or not be kept."""
+        for at, is_kept in kept.items():
+            if at in self.kept:
+                self._clause(self.kept[at] if is_kept else ~self.kept[at])
 
     def objective(self) -> NDArray[np.float64]:
         """Give what each column costs; first computations are free."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FIRST_RUNS = 500  # beyond first ones, that are left at first; then four times as many, and so on
+# Up to so many runs, and a known cost so far above the relaxation's, all is looked at at once.
+_FEW_RUNS, _NEAR = 3000, 1.3
 _ROUNDS = 4  # in which the relaxation of what is left is solved again
 _WORTH = 0.05  # of the runs: what a round has to take away for another
 _TOLERANCE, _TOLERANCE_OF_ONE = 1e-5, 1e-7  # of HiGHS: of a sum, and of each column's price
@@ -32,12 +34,13 @@ Runs = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class _Relaxed:
-    """A program's relaxation: its answer, its cost, what a change of each column would add."""
+    """A program's relaxation: its answer, its cost, what 1 in each column would add to it, or 0."""
 
     program: HeldProgram
     values: NDArray[np.float64]
     cost: float
     added: NDArray[np.float64]
+    added_by_none: NDArray[np.float64]
 
     @property
     def bound(self) -> int:
@@ -52,22 +55,35 @@ class _Relaxed:
     def most_with(self, n_runs: int, least: int) -> int | None:
         """Give a cost, above the least, up to which schedules have so many runs to choose from.
 
-        None if it is no less than what the program allows.
+        None if it is no less than what the program allows, or not worth a step of its own.
         """
         columns = [column for column in self.program.run.values() if column != TRUE]
-        if n_runs * 3 // 2 >= len(columns):
+        allowed = self.program.problem.most_extra
+        is_near = allowed is not None and allowed <= _NEAR * self.cost
+        if n_runs * 3 // 2 >= len(columns) or (is_near and len(columns) <= _FEW_RUNS):
             return None
         price = float(np.partition(self.added[columns], n_runs)[n_runs])
-        most, allowed = max(least, math.floor(self.cost + price)), self.program.problem.most_extra
+        most = max(least, math.floor(self.cost + price))
         return None if allowed is not None and most >= allowed else most
 
     def too_dear(self, most: int) -> set[tuple[int, int]]:
         """Give the runs, by stage and node, that no schedule of at most that cost has."""
-        slack = most - self.cost + self._error
+        slack = self._slack(most)
         return {
             at for at, column in self.program.run.items()
             if column != TRUE and self.added[column] > slack
         }  # fmt: skip
+
+    def settled(self, most: int) -> dict[tuple[int, int], bool]:
+        """Give what every schedule of at most that cost keeps, by stage and value, or none does."""
+        slack = self._slack(most)
+        kept = [(at, column) for at, column in self.program.kept.items() if column != TRUE]
+        never = {at: False for at, column in kept if self.added[column] > slack}
+        always = {at: True for at, column in kept if self.added_by_none[column] > slack}
+        return never | always
+
+    def _slack(self, most: int) -> float:
+        return most - self.cost + self._error
 
 
 def held(
@@ -100,8 +116,8 @@ def held(
         most, is_last = relaxed.most_with(n_runs, bound), False
         if most is None:
             most, is_last = problem.most_extra, True
-        left = problem if most is None else _narrow(relaxed, most, clock)
-        found = SOLVERS[solver](HeldProgram(left), clock, tell)
+        program = HeldProgram(problem) if most is None else _narrow_program(relaxed, most, clock)
+        found = SOLVERS[solver](program, clock, tell)
         if found["status"] != INFEASIBLE:
             return found | {"bound": max(found["bound"], bound)}
         if most is None or is_last:
@@ -147,11 +163,20 @@ def _relax(program: HeldProgram, clock: Clock) -> _Relaxed | str:
         return UNKNOWN
     if answer.status != 0:
         raise ValueError(f"HiGHS: {answer.message}")
-    return _Relaxed(program, answer.x, float(answer.fun), answer.lower.marginals)
+    added, added_by_none = answer.lower.marginals, -answer.upper.marginals
+    return _Relaxed(program, answer.x, float(answer.fun), added, added_by_none)
 
 
-def _narrow(relaxed: _Relaxed, most: int, clock: Clock) -> StageProblem:
-    """Leave out the runs that no schedule of at most that cost can have."""
+def _narrow_program(relaxed: _Relaxed, most: int, clock: Clock) -> HeldProgram:
+    """Make the program of schedules of at most that cost, with what is known of all of them."""
+    relaxed, problem = _narrow(relaxed, most, clock)
+    program = HeldProgram(problem)
+    program.settle(relaxed.settled(most))
+    return program
+
+
+def _narrow(relaxed: _Relaxed, most: int, clock: Clock) -> tuple[_Relaxed, StageProblem]:
+    """Leave out the runs that no schedule of at most that cost can have; relaxed, and the rest."""
     narrow = relaxed.program.problem
     for _ in range(_ROUNDS):
         out = relaxed.too_dear(most)
@@ -162,13 +187,19 @@ def _narrow(relaxed: _Relaxed, most: int, clock: Clock) -> StageProblem:
         if not isinstance(again, _Relaxed):
             break
         relaxed = again
-    return narrow
+    return relaxed, narrow
 
 
 def narrowed(
-    problem: StageProblem, tell: Callable[[Any], None], seconds: float | None
+    problem: StageProblem, near: float, tell: Callable[[Any], None], seconds: float | None
 ) -> dict[str, Any]:
     """Leave out the runs that schedules within ``most_extra`` cannot have.
+
+    Parameters
+    ----------
+    problem : StageProblem
+    near : float
+        The problem is left as it is if ``most_extra`` is at most so many times its bound.
 
     Returns
     -------
@@ -182,7 +213,8 @@ def narrowed(
     if problem.most_extra is not None:
         if relaxed.bound > problem.most_extra:
             return {"status": INFEASIBLE, "bound": relaxed.bound, "problem": problem}
-        problem = _narrow(relaxed, problem.most_extra, clock)
+        if problem.most_extra > near * relaxed.bound:
+            problem = _narrow(relaxed, problem.most_extra, clock)[1]
     return {"status": FEASIBLE, "bound": relaxed.bound, "problem": problem}
 
 
@@ -214,6 +246,8 @@ def _by_cp_sat(program: HeldProgram, clock: Clock, tell: Callable[[Any], None]) 
     solver.parameters.random_seed = 0
     solver.parameters.linearization_level = 2  # the sums are all that there is: bounds come of them
     solver.parameters.max_num_cuts, solver.parameters.cut_level = 20_000, 2
+    solver.parameters.symmetry_level = 0  # it finds none, and looks for long
+    solver.parameters.cp_model_probing_level = 0
     if clock.limit is not None:
         solver.parameters.max_time_in_seconds = clock.limit
     code = solver.solve(model, Telling())

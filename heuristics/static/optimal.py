@@ -15,8 +15,8 @@ from .registry import OPTIMAL, PlannerResult, planner
 _LARGEST = 250  # nodes, above which the relaxation of all stages takes too long
 _FEW = 1000  # runs beyond first ones: so few are looked through in no time
 _ANNEALING_SHARE, _ANNEALING_SECONDS = 0.1, 5.0  # of the time, and at most; for large ones half
-_SHARE = 0.85  # of the time that is left, for all stages
-_CLOSE = 0.17  # of what recomputation costs: so far from the relaxation stages are soon proven
+_SHARE = 0.85  # of the time that is left, for all stages after that
+_NEAR = 1.2  # times the relaxation's cost of recomputation: up to it stages are soon proven
 _ROUNDING_SHARE = 0.3  # of the time, where nothing fits yet
 _FEW_RUNS = 3  # computations of a node, under which moccasin has proofs of its own
 
@@ -60,22 +60,22 @@ def optimal(
 
 def _prove(search: Growing) -> str:
     """Solve the stages; after a few computations of a node where the relaxation is far away."""
-    is_small = _n_again(search) <= _FEW
-    if not is_small:
-        search.relax()
-        if not search.is_over and _distance(search) > _CLOSE:
-            grow(search, 2, _FEW_RUNS)
+    share = 1.0
+    if _n_again(search) > _FEW:
+        search.relax(_NEAR)
+        if not search.is_over and not _is_near(search):
+            grow(search, _FEW_RUNS, _FEW_RUNS)
             search.go_on()
-    solve_held(search, "cp-sat", 1.0 if is_small else _SHARE)
+            share = _SHARE
+    solve_held(search, "cp-sat", share)
     search.go_on()
     return "checkmate"
 
 
-def _distance(search: Growing) -> float:
-    """Give the part of what recomputation costs that the bound does not explain."""
-    if search.cost is None:
-        return 1.0
-    return (search.cost - search.bound) / (search.cost - search.graph.base_cost)
+def _is_near(search: Growing) -> bool:
+    """Whether the bound explains most of what recomputation costs."""
+    base = search.graph.base_cost
+    return search.cost is not None and search.cost - base <= _NEAR * (search.bound - base)
 
 
 def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None:

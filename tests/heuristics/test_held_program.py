@@ -51,7 +51,7 @@ def test_its_relaxation_is_never_further_from_the_optimum() -> None:
     for graph, budget in graphs():
         problem = stage_problem(graph, budget, None)
         published = relaxed(problem, "tight", [1.0], tell, 60)
-        found = narrowed(problem, tell, 60)
+        found = narrowed(problem, 1.0, tell, 60)
         if found["status"] != INFEASIBLE:
             assert found["bound"] >= published["bound"] - 1e-4
 
@@ -64,7 +64,7 @@ def test_narrowing_leaves_every_best_schedule_and_no_better_one() -> None:
         for most, status in ((best["bound"], OPTIMAL), (best["bound"] - 1, INFEASIBLE)):
             unit = stage_problem(graph, budget, None).cost_unit
             problem = stage_problem(graph, budget, graph.base_cost + most * unit)
-            left = narrowed(problem, tell, 60)
+            left = narrowed(problem, 1.0, tell, 60)
             assert left["status"] in (FEASIBLE, INFEASIBLE)
             if left["status"] == FEASIBLE:
                 found = held(left["problem"], "highs", 0, tell, 60)
