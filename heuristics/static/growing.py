@@ -8,7 +8,7 @@ from typing import Any
 
 from . import retention
 from .held_solving import narrowed
-from .registry import OPTIMAL_FOR_CV, TIME_LIMIT, PlannerResult
+from .registry import INFEASIBLE, OPTIMAL, OPTIMAL_FOR_CV, TIME_LIMIT, PlannerResult
 from .searching import Search
 from .solving import DONE
 from .stage_problem import StageProblem
@@ -51,7 +51,7 @@ class Growing(Search):
         found = self.ask(narrowed, problem, near, seconds=seconds, take=lambda _: None)
         if found is None:
             return
-        self.is_proven = self.is_proven or found["status"] == retention.INFEASIBLE
+        self.is_proven = self.is_proven or found["status"] == INFEASIBLE
         self.raise_bound(self.graph.base_cost + found["bound"] * problem.cost_unit)
         self.narrow = found["problem"]
 
@@ -69,7 +69,7 @@ class Growing(Search):
             self.solved_runs = None
         if found is None:
             return
-        if found["status"] in (retention.OPTIMAL, retention.INFEASIBLE):
+        if found["status"] in (OPTIMAL, INFEASIBLE):
             self._conclude(most_runs)
             return
         lower = self.graph.base_cost + math.ceil(found["bound"] - 1e-6) * problem.cost_unit

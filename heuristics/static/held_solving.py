@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .clock import Clock
+from .cp_sat import solve_model
 from .held_program import TRUE, HeldProgram
 from .integer_solving import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
-from .solving import WORKERS
 from .stage_problem import StageProblem
 
 if TYPE_CHECKING:
@@ -237,32 +237,21 @@ def _by_cp_sat(program: HeldProgram, clock: Clock, tell: Callable[[Any], None]) 
         model.add_linear_constraint(extra, 0, program.problem.most_extra)
     model.minimize(extra)
 
-    class Telling(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-        def on_solution_callback(self) -> None:
-            tell(_runs(program, [self.value(column) for column in columns]))
-
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.random_seed = 0
-    solver.parameters.linearization_level = 2  # the sums are all that there is: bounds come of them
-    solver.parameters.max_num_cuts, solver.parameters.cut_level = 20_000, 2
-    solver.parameters.symmetry_level = 0  # it finds none, and looks for long
-    solver.parameters.cp_model_probing_level = 0
-    if clock.limit is not None:
-        solver.parameters.max_time_in_seconds = clock.limit
-    code = solver.solve(model, Telling())
-    status = {
-        cp_model.OPTIMAL: OPTIMAL,
-        cp_model.FEASIBLE: FEASIBLE,
-        cp_model.INFEASIBLE: INFEASIBLE,
-    }.get(code, UNKNOWN)
-    if code == cp_model.MODEL_INVALID:
-        raise ValueError(f"invalid model: {model.validate()}")
-    has_solution = status in (OPTIMAL, FEASIBLE)
+    answer = solve_model(
+        model,
+        lambda value: _runs(program, [value(column) for column in columns]),
+        seconds=clock.limit,
+        tell=tell,
+        linearization_level=2,  # the sums are all that there is: bounds come of them
+        max_num_cuts=20_000,
+        cut_level=2,
+        symmetry_level=0,  # it finds none, and looks for long
+        cp_model_probing_level=0,
+    )
     return {
-        "status": status,
-        "bound": math.ceil(solver.best_objective_bound - 1e-6),
-        "runs": _runs(program, [solver.value(c) for c in columns]) if has_solution else None,
+        "status": answer.status,
+        "bound": math.ceil(answer.bound - 1e-6),
+        "runs": answer.found,
     }
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .solving import WORKERS
+from .cp_sat import solve_model
+from .registry import INFEASIBLE, OPTIMAL
 
 MAKES, READS = 0, 1
 ALWAYS = -1  # in place of the number of an optional event: it happens in any case
@@ -68,16 +69,13 @@ def improve(
     for event, run in enumerate(runs):
         model.add_hint(run, event in known)
     _Keeping(model, part, runs, cp_model.LinearExpr.weighted_sum).fit()
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.random_seed = 0
-    solver.parameters.max_deterministic_time = effort
-    if seconds is not None:
-        solver.parameters.max_time_in_seconds = seconds
-    code = solver.solve(model)
-    is_found = code in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    events = [event for event, run in enumerate(runs) if solver.value(run)] if is_found else None
-    return {"events": events, "is_proven": code in (cp_model.OPTIMAL, cp_model.INFEASIBLE)}
+    answer = solve_model(
+        model,
+        lambda value: [event for event, run in enumerate(runs) if value(run)],
+        seconds=seconds,
+        max_deterministic_time=effort,
+    )
+    return {"events": answer.found, "is_proven": answer.status in (OPTIMAL, INFEASIBLE)}
 
 
 class _Keeping:

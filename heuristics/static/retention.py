@@ -15,10 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .registry import FEASIBLE
-from .registry import INFEASIBLE as INFEASIBLE
-from .registry import OPTIMAL as OPTIMAL
-from .solving import UNKNOWN, WORKERS
+from .cp_sat import solve_model
 from .stage_problem import StageProblem
 
 Run = tuple[int, int]  # node, and how many runs of it came before
@@ -59,35 +56,18 @@ def retention(
     program = _Program(cp_model, problem, most_runs, is_peak)
     if hint:
         program.suggest(hint)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.random_seed = 0
     # Measured on the reference graphs: without these, proofs take a third of the time. Where no
     # cost is known yet, the linear relaxation finds good solutions sooner.
-    solver.parameters.linearization_level = int(problem.most_extra is None)
-    solver.parameters.symmetry_level = 0
-    solver.parameters.cp_model_probing_level = 0
-    if seconds is not None:
-        solver.parameters.max_time_in_seconds = seconds
-
-    class Telling(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-        def on_solution_callback(self) -> None:
-            tell(program.runs(self.value))
-
-    code = solver.solve(program.model, Telling())
-    status = {
-        cp_model.OPTIMAL: OPTIMAL,
-        cp_model.FEASIBLE: FEASIBLE,
-        cp_model.INFEASIBLE: INFEASIBLE,
-    }.get(code, UNKNOWN)
-    if code == cp_model.MODEL_INVALID:
-        raise ValueError(f"invalid model: {program.model.validate()}")
-    has_solution = status in (OPTIMAL, FEASIBLE)
-    return {
-        "status": status,
-        "bound": solver.best_objective_bound,
-        "runs": program.runs(solver.value) if has_solution else None,
-    }
+    answer = solve_model(
+        program.model,
+        program.runs,
+        seconds=seconds,
+        tell=tell,
+        linearization_level=int(problem.most_extra is None),
+        symmetry_level=0,
+        cp_model_probing_level=0,
+    )
+    return {"status": answer.status, "bound": answer.bound, "runs": answer.found}
 
 
 class _Program:

@@ -8,6 +8,7 @@ from brute_force import cheapest
 from random_traces import random_trace
 from rematsim.heuristics.static import get, large_neighborhood
 from rematsim.heuristics.static.annealing import annealing
+from rematsim.heuristics.static.clock import Clock
 from rematsim.heuristics.static.large_neighborhood import Gaps
 from rematsim.heuristics.static.part_program import improve
 from rematsim.heuristics.static.parts import Layout
@@ -81,7 +82,7 @@ def test_it_is_never_dearer_than_its_start_and_the_seed_decides() -> None:
     costs = []
     for seed in (1, 1, 2):
         search = large_neighborhood._Search(graph, budget, start, seed)
-        search.go(4, None)
+        search.go(4, Clock(None))
         assert evaluate(graph, search.schedule).peak_bytes <= budget
         costs.append(search.cost)
     assert costs[0] == costs[1] and max(costs) < evaluate(graph, start).cost
