@@ -128,7 +128,7 @@ class _Reader:
         try:
             stated: Any = msgspec.json.decode(line)
             version = stated["format"]
-        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, KeyError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, KeyError, RecursionError):
             self._fail("no plan: its first line is not the head of one")
         if version != PLAN_FORMAT:
             self._fail(f"format {_shown(str(version).encode())}: expected {PLAN_FORMAT!r}")

@@ -191,9 +191,15 @@ def _told(found: PlannerResult) -> PlannerResult:
 
 
 def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> PlannerResult:
-    """Hold the planner's bound against the one that every run has, and keep the better."""
+    """Hold the planner's bound against the one that every run has, and keep the better.
+
+    Planners see a graph on which views cost what their calls do, and constants stay to the end. A
+    run can go without a view, or let a constant go: where there is such a thing, what is proven on
+    the graph bounds no run.
+    """
     bound = lower_bound(work.program, budget_bytes)
-    if found.status == INFEASIBLE or bound <= (found.bound or 0):
+    is_as_it_runs = not len(work.graph.view_call) and not work.graph.fixed_bytes
+    if found.status == INFEASIBLE or (is_as_it_runs and bound <= (found.bound or 0)):
         return found
     if math.isinf(bound):
         message = "what cannot be computed again takes more than the budget"

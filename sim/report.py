@@ -118,8 +118,9 @@ def storage_columns(trace: Trace, program: Program) -> dict[str, Any]:
     root = program.storages["root"][:-1]
     origin = program.calls["origin"][program.tensors["call"][root]]
     is_made = origin >= 0
-    operator = np.where(is_made, trace.call_operator[origin], UNKNOWN) if len(origin) else origin
-    module = np.where(is_made, trace.call_module[origin], UNKNOWN) if len(origin) else origin
+    made_by = origin[is_made]
+    operator, module = np.full((2, len(origin)), UNKNOWN)
+    operator[is_made], module[is_made] = trace.call_operator[made_by], trace.call_module[made_by]
     return {
         "name": np.array(storage_names(trace, program), dtype=np.str_),
         "bytes": np.array(program.storages["size_bytes"][:-1]),

@@ -117,7 +117,11 @@ class Items:
         if part >= 1:  # rounding must not lose anything
             self.saved[part] = list(range(len(self.nodes)))
         elif self.nodes and part not in self.saved:
-            answer = solver(list(self.memory), list(self.runtimes), part)
+            try:
+                answer = solver(list(self.memory), list(self.runtimes), part)
+            except Exception as error:  # a user's own may do anything
+                what = f"{type(error).__name__}: {error}"
+                raise InputError(f"knapsack: solver, with max_memory {part:g}: {what}") from error
             self.saved[part] = self._checked(answer)
         saved = self.saved.get(part, [])
         return kept_of_saved(self.graph, {v for i in saved for v in self.values[i]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...errors import UnknownNameError
 from ...static_graph import Schedule, StaticGraph
 from .growing import Growing, grow
 from .registry import PlannerResult, planner
@@ -26,6 +27,8 @@ def moccasin(
 
     With ``cv=0`` that limit grows from 2 until no node's next computation could pay.
     """
+    if cv < 0:
+        raise UnknownNameError(f"moccasin: cv ({cv}): it is 0, or computations of a node")
     search = Growing(graph, budget, starts, time_limit)
     if cv:
         grow(search, cv, cv)

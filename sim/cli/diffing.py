@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..traces.wording import printable
 from . import options
 from .output import format_bytes, format_count, format_ns, print_json, print_table
 
@@ -53,7 +54,7 @@ def command(
 
 def _print(rows: list[Difference], names: tuple[str, str], shows_all: bool) -> None:
     """Show the rows that differ most, and the sums of all."""
-    click.echo(f"A: {names[0]}\nB: {names[1]}\n")
+    click.echo(printable(f"A: {names[0]}") + "\n" + printable(f"B: {names[1]}") + "\n")
     if not rows:
         click.echo("both keep and recompute the same")
         return

@@ -19,7 +19,7 @@ import click
 from ..errors import OutputError
 from ..files import write_atomically
 from ..texts import format_ns as format_ns
-from ..traces.wording import place
+from ..traces.wording import place, printable
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -75,7 +75,7 @@ def print_fields(fields: Mapping[str, str]) -> None:
     """Print names and values in two columns."""
     width = max(map(len, fields))
     for name, value in fields.items():
-        click.echo(f"{name:<{width}}  {value}".rstrip())
+        click.echo(printable(f"{name:<{width}}  {value}".rstrip()))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> None:

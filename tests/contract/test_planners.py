@@ -53,7 +53,7 @@ def test_every_plan_is_what_it_says(method: str, name: str) -> None:
         assert row.slowdown <= row.predicted_slowdown
         assert len(graph.view_call) or row.slowdown == row.predicted_slowdown
         assert row.bound_slowdown is not None and row.gap is not None
-        assert 1 <= row.bound_slowdown <= row.predicted_slowdown * (1 + 1e-9)
+        assert 1 <= row.bound_slowdown <= row.slowdown * (1 + 1e-9)
         assert audit(trace, row), audit(trace, row).message
         again = execute(trace, planned.plan, budget)
         assert (again.evict_sha, again.clock) == (row.evict_sha, row.clock)

@@ -197,3 +197,26 @@ def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_p
     assert "the same" in told(capsys, "diff", plan, plan)[1]
     code, _, err = told(capsys, "diff", plan, plan, "--trace", "bundled:densenet")
     assert code == 1 and "it is for the trace 'unet'" in err
+
+
+def test_names_in_a_plan_are_data_for_the_terminal(
+    capsys: pytest.CaptureFixture[str], plan: str
+) -> None:
+    """Control characters in them are shown, not sent."""
+    text = Path(plan).read_text(encoding="utf-8")
+    Path(plan).write_text(text.replace('"h_DTR_eq"', r'"m\u001b]0;x\u0007"', 1), encoding="utf-8")
+    for arguments in (["execute", "bundled:unet", plan], ["diff", plan, plan]):
+        code, out, _ = told(capsys, *arguments)
+        assert code == 0 and "\x1b" not in out and "m\\x1b]0;x" in out
+
+
+def test_a_trace_of_constants_alone_is_planned(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "constant.log"
+    path.write_text(
+        '{"INSTRUCTION": "CONSTANT", "NAME": "a"}\n{"INSTRUCTION": "MEMORY", "NAME": "a", "MEMORY": "5"}\n',
+        encoding="utf-8",
+    )
+    code, planned = row(capsys, "plan", str(path), "--budget", "5")
+    assert (code, planned["status"]) == (0, "ok")
