@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import signal
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+# What a shell starts in the background ignores Ctrl-C; tests that interrupt need it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Folder -> package, as in pyproject.toml.
 PACKAGES = {

@@ -207,3 +207,20 @@ def test_bounds_are_for_copies() -> None:
     builder.call("f_", ["a"], [], 1, mutates=[0])
     with pytest.raises(InputError, match="mutation 'inplace'"):
         lower_bound(compile_trace(builder.build(), "inplace"), 8)
+
+
+def test_what_is_proven_of_the_graph_bounds_no_run_where_views_and_constants_may_go() -> None:
+    """The execution of a plan can cost less than the cheapest schedule of the graph by stages."""
+    n_below_schedules = 0
+    for seed in range(120, 136):
+        trace = random_trace(seed, events=18)
+        graph = workload(trace, cached=False).graph
+        if graph.n_nodes > 12:
+            continue
+        budget = (least_budget(graph)[0] + naive_peak_bytes(graph)) // 2
+        row = plan_trace(trace, "checkmate", budget, time_limit=10.0, cached=False).row
+        if row.slowdown is None or row.bound_slowdown is None or row.predicted_slowdown is None:
+            continue
+        assert row.bound_slowdown <= row.slowdown * (1 + 1e-9)
+        n_below_schedules += row.slowdown < row.predicted_slowdown
+    assert n_below_schedules
