@@ -214,9 +214,10 @@ def test_a_trace_of_constants_alone_is_planned(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "constant.log"
-    path.write_text(
-        '{"INSTRUCTION": "CONSTANT", "NAME": "a"}\n{"INSTRUCTION": "MEMORY", "NAME": "a", "MEMORY": "5"}\n',
-        encoding="utf-8",
-    )
+    lines = [
+        '{"INSTRUCTION": "CONSTANT", "NAME": "a"}',
+        '{"INSTRUCTION": "MEMORY", "NAME": "a", "MEMORY": "5"}',
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
     code, planned = row(capsys, "plan", str(path), "--budget", "5")
     assert (code, planned["status"]) == (0, "ok")
