@@ -13,15 +13,18 @@ LINE_SECONDS = 5.0
 
 
 class Lines:
-    """Writes a line now and then, and is silent about work that is short."""
+    """Writes a line now and then, and is silent about work that is short since the first."""
 
     def __init__(self) -> None:
-        self._next = time.monotonic() + LINE_SECONDS
+        self._next: float | None = None
 
     def write(self, line: str) -> None:
         """Write it, unless the last one was not long ago."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + LINE_SECONDS
+        now = time.monotonic()
+        if self._next is None:
+            self._next = now + LINE_SECONDS
+        if now >= self._next:
+            self._next = now + LINE_SECONDS
             click.echo(f"rematsim: {line}", err=True)
 
 
