@@ -197,9 +197,11 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
     run can go without a view, or let a constant go: where there is such a thing, what is proven on
     the graph bounds no run.
     """
+    if found.status == INFEASIBLE:
+        return found
     bound = lower_bound(work.program, budget_bytes)
     is_as_it_runs = not len(work.graph.view_call) and not work.graph.fixed_bytes
-    if found.status == INFEASIBLE or (is_as_it_runs and bound <= (found.bound or 0)):
+    if is_as_it_runs and bound <= (found.bound or 0):
         return found
     if math.isinf(bound):
         message = "what cannot be computed again takes more than the budget"

@@ -52,6 +52,11 @@ class Schedule(NamedTuple):
         pairs = np.array(list(actions), np.int32).reshape(-1, 2)
         return cls(pairs[:, 0].astype(np.int8), np.ascontiguousarray(pairs[:, 1]))
 
+    @property
+    def order(self) -> Int32:
+        """The nodes that it computes, repeats included."""
+        return self.target[self.action == COMPUTE]  # type: ignore[no-any-return]
+
 
 class Evaluation(NamedTuple):
     """What a schedule costs and the most memory that it takes, all that is fixed included."""

@@ -13,11 +13,10 @@ from ...randomness import seeded
 from ...schedules import GraphArrays
 from ...sequences import LONGEST_CHAIN, SEARCH_FIELDS, Search, anneal, make_fit
 from ...static_graph import (
-    COMPUTE,
     Schedule,
     StaticGraph,
-    evaluate,
     free_after_last_use,
+    naive_peak_bytes,
     naive_schedule,
 )
 from .clock import Clock
@@ -66,13 +65,12 @@ def annealing(
     The plan is never dearer than the best start that fits. With a time limit that ends it early,
     what it finds hangs on the machine's speed.
     """
-    naive = naive_schedule(graph)
-    if budget is None or evaluate(graph, naive).peak_bytes <= budget:
-        return PlannerResult(FEASIBLE, naive)
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit).part(SEARCH_SHARE)
     known = best_start(graph, budget, starts, clock.part(START_SHARE))
     best = known.schedule
-    search = _search(graph, budget, seed, [] if best is None else _order(best))
+    search = _search(graph, budget, seed, [] if best is None else best.order.tolist())
     found = _greedy(graph, search, clock)
     if best is None and not found:
         return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message="no plan fits")
@@ -82,11 +80,6 @@ def annealing(
     return PlannerResult(
         FEASIBLE, known.schedule, details={"first_plan_seconds": known.first_seconds}
     )
-
-
-def _order(schedule: Schedule) -> list[int]:
-    """Give the nodes that a schedule computes."""
-    return schedule.target[schedule.action == COMPUTE].tolist()  # type: ignore[no-any-return]
 
 
 def _codes(graph: StaticGraph, order: Sequence[int]) -> NDArray[np.int32]:
@@ -141,9 +134,8 @@ def _greedy(graph: StaticGraph, search: Search, clock: Clock) -> bool:
     for noise in range(1 if length else GREEDY_TRIES):
         here.noise, here.trial_length, here.trial_cost = noise, graph.n_nodes, graph.base_cost
         search.trial[: graph.n_nodes] = np.arange(graph.n_nodes)
-        answer = 0
         for _ in range(REPAIRS_PER_NODE * graph.n_nodes // FIRST_STEPS + 1):
-            answer = answer or _make_fit().function(graph.arrays, search, FIRST_STEPS)
+            answer = _make_fit().function(graph.arrays, search, FIRST_STEPS)
             if answer or clock.is_over:
                 break
         if answer == 1:

@@ -81,8 +81,8 @@ def _round(search: Search, kept_in_part: Any) -> None:
 
 def round_held(search: Search, share: float) -> None:
     """Look for any schedule that fits, in a share of the time, by rounding relaxations."""
-    seconds, problem = search.clock.left, search.problem(search.less()).at_first_reads()
-    seconds = None if seconds is None else seconds * share
+    seconds = search.clock.part(share).left
+    problem = search.problem(search.less()).at_first_reads()
     search.ask(
         shares, problem, _SMALLER, seconds=seconds, take=lambda kept: _round(search, kept)
     )  # fmt: skip
@@ -93,8 +93,7 @@ def solve_held(search: Search, solver: str, share: float = 1.0) -> None:
     """Look for something better than the best in a share of the time; take it, and the bound."""
     if search.is_over:
         return
-    seconds, problem = search.clock.left, search.problem(search.less())
-    seconds = None if seconds is None else seconds * share
+    seconds, problem = search.clock.part(share).left, search.problem(search.less())
     least = (math.ceil(search.bound) - search.graph.base_cost) // problem.cost_unit
     found = search.ask(held, problem, solver, least, seconds=seconds, take=search.offer_runs)
     if found is None:

@@ -57,14 +57,13 @@ class Growing(Search):
 
     def solve(self, most_runs: int) -> None:
         """Look for the best schedule that computes no node more often."""
-        known, left = self.cost, self.clock.left
-        if self.best is None and left is not None:
-            left *= _FIRST_TRY
+        known = self.cost
+        clock = self.clock.part(_FIRST_TRY) if self.best is None else self.clock
         # A start by stages may cost what it costs, and is where the solver begins.
         is_start = bool(self.runs) and self.narrow is None
         most_cost = self.cost if is_start else self.less()
         problem = self.problem(most_cost)
-        found = self._ask(problem, most_runs, left)
+        found = self._ask(problem, most_runs, clock.left)
         if self.cost != known:
             self.solved_runs = None
         if found is None:

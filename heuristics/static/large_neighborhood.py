@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...static_graph import (
-    COMPUTE,
     Schedule,
     StaticGraph,
     evaluate,
     free_after_last_use,
+    naive_peak_bytes,
     naive_schedule,
 )
 from .annealing import annealing
@@ -26,9 +26,8 @@ from .clock import Clock
 from .part_program import improve
 from .parts import Layout
 from .registry import FEASIBLE, PlannerResult, planner
-from .rotor import read_again
 from .solving import DONE, solve
-from .stages import links_of, made_bytes
+from .stages import links_of, made_bytes, read_again
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,11 +73,9 @@ def large_neighborhood(
     The plan is never dearer than the best start that fits. How much a solver does for a part is
     limited by work; only how many parts there are hangs on the machine's speed.
     """
-    clock = Clock(time_limit)
-    naive = naive_schedule(graph)
-    if budget is None or evaluate(graph, naive).peak_bytes <= budget:
-        return PlannerResult(FEASIBLE, naive)
-    clock = clock.part(SEARCH_SHARE)
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
+    clock = Clock(time_limit).part(SEARCH_SHARE)
     share = clock.part(ANNEALING_SHARE if starts else FIRST_SHARE).left
     steps = ANNEALING_STEPS if time_limit is None else 0
     begun = annealing(graph, budget, starts=starts, time_limit=share, seed=seed, steps=steps)
@@ -98,7 +95,7 @@ class _Search:
     def __init__(self, graph: StaticGraph, budget: int, schedule: Schedule, seed: int) -> None:
         self.graph, self.budget = graph, budget
         self.schedule, self.cost = schedule, evaluate(graph, schedule).cost
-        self.order: list[int] = schedule.target[schedule.action == COMPUTE].tolist()
+        self.order: list[int] = schedule.order.tolist()
         self.random = np.random.default_rng(seed)
         self.size: float = FIRST_SIZE
         self.solved = self.idle = 0

@@ -16,7 +16,14 @@ import numpy as np
 from ...jit import Entry, entry
 from ...ondemand import DEMAND_FIELDS, FINISHED, GOES_ON, Demand, take_turns
 from ...schedules import GraphArrays
-from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use, naive_schedule
+from ...static_graph import (
+    Schedule,
+    StaticGraph,
+    evaluate,
+    free_after_last_use,
+    naive_peak_bytes,
+    naive_schedule,
+)
 from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 
@@ -30,9 +37,9 @@ def on_demand(
     graph: StaticGraph, budget: int | None, *, time_limit: float | None = None, **_: Any
 ) -> PlannerResult:
     """Compute each node in its turn, and before it depth first what is missing for it."""
-    clock, naive = Clock(time_limit), naive_schedule(graph)
-    if budget is None or evaluate(graph, naive).peak_bytes <= budget:
-        return PlannerResult(FEASIBLE, naive)
+    clock = Clock(time_limit)
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
     best: tuple[int, Schedule] | None = None
     for held, takes_oldest in product((BACKWARD, OUTPUTS, NOTHING), (True, False)):
         if best is not None and held != BACKWARD:

@@ -80,12 +80,11 @@ def _is_near(search: Growing) -> bool:
 
 def _anneal(search: Growing, starts: Sequence[Schedule], is_large: bool) -> None:
     """Offer what annealing finds in a part of the time."""
-    left = search.clock.left
-    seconds = None if left is None else left / 2 if is_large else left * _ANNEALING_SHARE
+    part = search.clock.part(0.5)
     if not is_large:
-        seconds = _ANNEALING_SECONDS if seconds is None else min(seconds, _ANNEALING_SECONDS)
+        part = search.clock.part(_ANNEALING_SHARE, _ANNEALING_SECONDS)
     known = starts if search.best is None else [search.best, *starts]
-    found = annealing(search.graph, search.budget, starts=known, time_limit=seconds)
+    found = annealing(search.graph, search.budget, starts=known, time_limit=part.left)
     if found.schedule is not None:
         search.offer_schedule(found.schedule)
 

@@ -14,11 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use, naive_schedule
+from ...static_graph import (
+    Schedule,
+    StaticGraph,
+    evaluate,
+    free_after_last_use,
+    naive_peak_bytes,
+    naive_schedule,
+)
 from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
 from .segments import NO_BACKWARD, POINTS, candidates, chosen
+from .stages import read_again
 
 MOST_STAGES = 100
 # The sums overrate memory: from more than the naive peak down to 0 so many amounts are looked at,
@@ -51,10 +59,9 @@ def rotor(
         Whether a block may also leave out what is cheapest of its record, as Rockmate's do.
     """
     chosen("rotor: points", points, POINTS)
-    clock, naive = Clock(time_limit), naive_schedule(graph)
-    most = evaluate(graph, naive).peak_bytes
-    if budget is None or most <= budget:
-        return PlannerResult(FEASIBLE, naive)
+    clock = Clock(time_limit)
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
     if not graph.backward.any() or not (first := int(graph.backward.argmax())):
         return NO_BACKWARD
     ends = [node for node in candidates(graph, points) if node < first - 1]
@@ -62,7 +69,7 @@ def rotor(
     for has_lighter in (False, True) if records else (False,):
         share = 0.4 if records and not has_lighter else 0.7
         blocks = _Blocks(graph, first, ends, has_lighter)
-        found.append(_cheapest(blocks, budget, most, max(slots, 1), clock.part(share)))
+        found.append(_cheapest(blocks, budget, max(slots, 1), clock.part(share)))
     plans = [answer for answer in found if answer.schedule is not None]
     return min(plans, key=lambda answer: _cost(graph, answer), default=found[-1])
 
@@ -72,9 +79,9 @@ def _cost(graph: StaticGraph, answer: PlannerResult) -> int:
     return evaluate(graph, answer.schedule).cost
 
 
-def _cheapest(blocks: _Blocks, budget: int, most: int, slots: int, clock: Clock) -> PlannerResult:
+def _cheapest(blocks: _Blocks, budget: int, slots: int, clock: Clock) -> PlannerResult:
     """Look for the most memory whose schedule fits, and a little below; take the cheapest."""
-    graph = blocks.graph
+    graph, most = blocks.graph, naive_peak_bytes(blocks.graph)
     memory = int((most - graph.fixed_bytes) * MOST_MEMORY)
     table = RotorTable(blocks.chain(), memory, slots, clock)
     asked = np.linspace(memory, 0, TRIALS, endpoint=False).astype(int).tolist()
@@ -254,21 +261,3 @@ def _falling(numbers: Sequence[int]) -> list[int]:
         tops.append(-heap[0])
     fitted = np.minimum.accumulate(np.array(tops[::-1]))
     return fitted.tolist()  # type: ignore[no-any-return]
-
-
-def read_again(graph: StaticGraph, order: Sequence[int]) -> list[int]:
-    """Leave out the repeats whose values nothing reads before they are made again."""
-    seen: set[int] = set()
-    is_first = [node not in seen and not seen.add(node) for node in order]  # type: ignore[func-returns-value]
-    wanted = [False] * graph.n_values
-    kept = []
-    for node, is_new in zip(reversed(order), reversed(is_first), strict=True):
-        values = graph.values(node)
-        if not is_new and not any(wanted[value] for value in values):
-            continue
-        for value in values:
-            wanted[value] = False
-        for value in graph.reads_of(node).tolist():
-            wanted[value] = True
-        kept.append(node)
-    return kept[::-1]

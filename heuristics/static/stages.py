@@ -256,3 +256,21 @@ def made_bytes(graph: StaticGraph) -> list[int]:
     pointer = graph.value_pointer
     made: list[int] = (before[pointer[1:]] - before[pointer[:-1]]).tolist()
     return made
+
+
+def read_again(graph: StaticGraph, order: Sequence[int]) -> list[int]:
+    """Leave out the repeats whose values nothing reads before they are made again."""
+    seen: set[int] = set()
+    is_first = [node not in seen and not seen.add(node) for node in order]  # type: ignore[func-returns-value]
+    wanted = [False] * graph.n_values
+    kept = []
+    for node, is_new in zip(reversed(order), reversed(is_first), strict=True):
+        values = graph.values(node)
+        if not is_new and not any(wanted[value] for value in values):
+            continue
+        for value in values:
+            wanted[value] = False
+        for value in graph.reads_of(node).tolist():
+            wanted[value] = True
+        kept.append(node)
+    return kept[::-1]

@@ -14,7 +14,6 @@ from rematsim.heuristics.static.part_program import improve
 from rematsim.heuristics.static.parts import Layout
 from rematsim.heuristics.static.solving import NOT_INSTALLED, Ended
 from rematsim.static_graph import (
-    COMPUTE,
     StaticGraph,
     evaluate,
     free_after_last_use,
@@ -35,7 +34,7 @@ def order_of(graph: StaticGraph, budget: int) -> list[int]:
     found = annealing(graph, budget, steps=1).schedule
     if found is None:
         return []
-    return found.target[found.action == COMPUTE].tolist()
+    return found.order.tolist()
 
 
 def test_what_a_part_finds_fits_and_costs_what_it_says() -> None:

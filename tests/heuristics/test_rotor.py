@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rematsim.audit import audit
 from rematsim.heuristics.static import get
-from rematsim.heuristics.static.rotor import _falling, read_again
+from rematsim.heuristics.static.rotor import _falling
 from rematsim.heuristics.static.rotor_chain import (
     AGAIN,
     BACKWARD,
@@ -18,6 +18,7 @@ from rematsim.heuristics.static.rotor_chain import (
     Chain,
     RotorTable,
 )
+from rematsim.heuristics.static.stages import read_again
 from rematsim.planning import plan_trace
 from rematsim.simulation import simulate
 from rematsim.static_graph import evaluate, naive_peak_bytes

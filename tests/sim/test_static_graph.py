@@ -271,7 +271,7 @@ def test_freeing_after_the_last_use_takes_least_for_an_order(seed: int) -> None:
     """The order of computations of a random schedule costs the same with it, and no more memory."""
     graph = graph_of(random_trace(seed))
     schedule = random_schedule(graph, seed)
-    order = schedule.target[schedule.action == COMPUTE]
+    order = schedule.order
     tight = free_after_last_use(graph, order)
     assert evaluate(graph, tight).cost == evaluate(graph, schedule).cost
     assert evaluate(graph, tight).peak_bytes <= evaluate(graph, schedule).peak_bytes
