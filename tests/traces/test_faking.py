@@ -274,6 +274,43 @@ def test_devices_that_torch_is_built_without_are_refused(torch: Any, device: str
         captured(torch, lambda: WAYS[way](torch, device))
 
 
+ASKED = {
+    "pin_memory": lambda torch: torch.ones(2).pin_memory(),
+    "storage": lambda torch: torch.ones(2).untyped_storage().pin_memory(),
+    "stream": lambda torch: torch.cuda.Stream(),
+    "event": lambda torch: torch.cuda.Event(enable_timing=True),
+    "any event": lambda torch: torch.Event().record(),
+    "graph": lambda torch: torch.cuda.CUDAGraph(),
+    "synchronize": lambda torch: torch.cuda.synchronize(),
+    "set_device": lambda torch: torch.cuda.set_device(0),
+    "device": lambda torch: torch.cuda.device(0).__enter__(),
+    "statistics": lambda torch: torch.cuda.reset_peak_memory_stats(),
+    "summary": lambda torch: torch.cuda.memory_summary(),
+    "ranges": lambda torch: torch.cuda.nvtx.range_push("step"),
+    "accelerator": lambda torch: torch.accelerator.synchronize(),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_what_asks_for_a_gpu_that_is_not_there_is_refused(torch: Any, what: str) -> None:
+    """In one form, whatever torch says: each of these fails in words of its own."""
+    if torch.backends.cuda.is_built():
+        pytest.skip("this torch is built for CUDA")
+    with pytest.raises(InputError, match="device 'cuda': .* is built without CUDA.*use the CPU"):
+        captured(torch, lambda: ASKED[what](torch))
+
+
+def test_a_mistake_of_the_program_is_not_taken_for_a_device_that_is_missing(torch: Any) -> None:
+    """Also where torch's own part for a device stands around it."""
+
+    def run() -> None:
+        with torch.cuda.stream(None):
+            torch.ones(6).view(4)
+
+    with pytest.raises(RuntimeError, match="shape"):
+        captured(torch, run)
+
+
 def test_a_device_by_number_or_by_method_is_refused_too(torch: Any) -> None:
     if torch.backends.cuda.is_built():
         pytest.skip("this torch is built for CUDA")
