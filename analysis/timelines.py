@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..opcodes import ACTIONS
+from ..result import named
 from .labels import NOTE_SIZE, TITLE_SIZE, bytes_text, count_text, wrap
 from .layout import (
     FULL_WIDTH,
@@ -40,7 +41,6 @@ from .layout import (
 )
 from .scales import bytes_axis, number_axis, round_ticks
 from .style import STATUS_MARKS
-from .tables import named
 
 if TYPE_CHECKING:
     from ..result import RunResult

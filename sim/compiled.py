@@ -41,6 +41,12 @@ def render() -> Entry:
     return entry(events.render, BUNDLES)
 
 
+@functools.cache
+def choose_in_python() -> Entry:
+    """Get the `choose` that leaves the choice to Python."""
+    return choose(choosing.make_asking_choose(), "in_python", cached=True)
+
+
 def choose(function: choosing.Choose, name: str, *, cached: bool) -> Entry:
     """Get a `choose`: (program, state, call) to the number of victims.
 

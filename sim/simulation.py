@@ -184,7 +184,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
 
     scan = PythonScan(heuristic, options.count_accesses, name)
     if heuristic.source and not is_compiling():
-        return Chooser(_asking(), scan)
+        return Chooser(compiled.choose_in_python(), scan)
     made = _compiled(heuristic, options.count_accesses)
     place = place_of(heuristic.function)
     if isinstance(made, Entry):
@@ -195,7 +195,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
         f"{place}: {heuristic.name} cannot be compiled and runs in Python, slowly: {made}",
         stacklevel=2,
     )
-    return Chooser(_asking(), scan)
+    return Chooser(compiled.choose_in_python(), scan)
 
 
 def _reason(error: Exception) -> str:
@@ -207,11 +207,6 @@ def _reason(error: Exception) -> str:
     heads = [place for place, line in enumerate(lines[:-2]) if FAILED in line]
     reason, detail = (lines[heads[-1] + 1 :][:2]) if heads else (lines[0], "")
     return f"{reason} {detail.lstrip('> ')}" if reason.endswith(":") else reason
-
-
-@functools.cache
-def _asking() -> Entry:
-    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)

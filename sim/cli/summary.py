@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from ..result import OPTIONS, named, shared_names, told_apart
 from .output import format_bytes, print_table
 
 if TYPE_CHECKING:
     from ..store import Row
     from ..traces.trace import Trace
-
-# Options that get a column where they differ.
-OPTIONS = ("deallocation", "mutation", "slowdown_limit")
-
-ESTIMATED = " (times estimated)"
 
 _Budget: TypeAlias = tuple[object, object]
 
@@ -36,10 +31,11 @@ def print_summary(rows: Sequence[Row]) -> None:
     varying = [name for name in OPTIONS if len({row[name] for row in replays}) > 1]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
-    shared = _shared_names(rows)
+    shared = shared_names(_trace(row) for row in rows)
     for row in rows:
         heeded = ("-" if row["kind"] == "static" else str(row[name]) for name in varying)
-        key = (_trace(row, shared), *heeded, str(row["method"]))
+        trace = named(told_apart(*_trace(row), shared), str(row["times"]))
+        key = (trace, *heeded, str(row["method"]))
         lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
     print_table(
         ["trace", *varying, "method", *_titles(budgets)],
@@ -80,17 +76,8 @@ def _is_bounded_failure(row: Row) -> bool:
     return is_bounded and row["status"] != "ok" and row["budget_bytes"] is not None
 
 
-def _shared_names(rows: Sequence[Row]) -> set[object]:
-    """Find the names that several traces have."""
-    traces = {(row["trace"], row["trace_digest"]) for row in rows}
-    counts = Counter(name for name, _ in traces)
-    return {name for name, count in counts.items() if count > 1}
-
-
-def _trace(row: Row, shared: set[object]) -> str:
-    """Name the trace, with its digest if others are called so; say if times are not measured."""
-    digest = f" ({str(row['trace_digest'])[:8]})" if row["trace"] in shared else ""
-    return f"{row['trace']}{digest}{ESTIMATED if row['times'] == 'estimated' else ''}"
+def _trace(row: Row) -> tuple[str, str]:
+    return str(row["trace"]), str(row["trace_digest"])
 
 
 def _budget(row: Row) -> _Budget:
