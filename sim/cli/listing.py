@@ -106,28 +106,33 @@ def command(what: str | None, as_json: bool) -> None:
 
 
 def _heuristics() -> dict[str, str]:
-    """Give each heuristic's summary and reference."""
+    """Give each heuristic's summary, parameters and reference."""
     from ..heuristics import get, names
+    from ..heuristics.parameters import described
 
     found = {}
     for name in names():
         heuristic = get(name)
-        reference = f" ({heuristic.reference})" if heuristic.reference else ""
-        found[name] = f"{heuristic.summary}{reference}"
+        own = described(dict(heuristic.parameters), heuristic.allowed)
+        found[name] = _with_notes(heuristic.summary, own, heuristic.reference)
     return found
 
 
 def _planners() -> dict[str, str]:
     """Give each planner's summary, parameters and reference."""
+    from ..heuristics.parameters import described
     from ..heuristics.static import get, names
 
     found = {}
     for name in names():
         planner = get(name)
-        own = ", ".join(f"{key}={value}" for key, value in planner.parameters.items())
-        notes = "".join(f" ({note})" for note in (own, planner.reference) if note)
-        found[name] = f"{planner.summary}{notes}"
+        own = described(planner.parameters, planner.allowed)
+        found[name] = _with_notes(planner.summary, own, planner.reference)
     return found
+
+
+def _with_notes(summary: str, *notes: str) -> str:
+    return summary + "".join(f" ({note})" for note in notes if note)
 
 
 def _traces() -> dict[str, str]:
