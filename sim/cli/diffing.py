@@ -9,6 +9,7 @@ import click
 
 from ..traces.wording import printable
 from . import options
+from .loading import load_given
 from .output import format_bytes, format_count, format_ns, print_json, print_table
 
 if TYPE_CHECKING:
@@ -39,13 +40,12 @@ def command(
     from ..errors import PlanError
     from ..plan_diff import compare_plans
     from ..plan_files import load_plan
-    from ..traces.loading import load_trace
 
     plans = load_plan(first), load_plan(second)
     where = trace or plans[0].source
     if not where:
         raise PlanError(f"{first}: it does not say where its trace is: give --trace")
-    rows = compare_plans(load_trace(where, cache=not no_cache), *plans)
+    rows = compare_plans(load_given(where, cache=not no_cache), *plans)
     if as_json:
         print_json([asdict(row) for row in rows])
     else:

@@ -13,6 +13,7 @@ import click
 
 from ..budgets import Budget
 from . import options
+from .loading import tell_fractions
 from .output import check_writable, print_json, write_csv
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
 
     paths = [options.trace_given(file) for file in files or ("-",)]
     traces = load_traces(paths, cache=not given["no_cache"])
+    tell_fractions(traces)
     budgets: list[Budget] = [budget for part in given["budgets"] for budget in part]
     heuristics = [name for part in given["heuristics"] for name in part]
     methods = [name for part in given["methods"] for name in part]

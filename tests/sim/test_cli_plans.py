@@ -221,3 +221,30 @@ def test_a_trace_of_constants_alone_is_planned(
     path.write_text("\n".join(lines), encoding="utf-8")
     code, planned = row(capsys, "plan", str(path), "--budget", "5")
     assert (code, planned["status"]) == (0, "ok")
+
+
+def test_whoever_runs_a_graph_with_fractions_is_told_how_it_is_scaled(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Also where a trace file made of it is run, and no number in it has a fraction any more."""
+    graph, trace, plan = (str(tmp_path / name) for name in ("g.json", "g.trace", "g.plan"))
+    nodes = [{"id": 0, "cost_cpu": 1.5, "cost_ram": 2.25}, {"id": 1, "cost_cpu": 2, "cost_ram": 1}]
+    links = [{"source": 0, "target": 1}]
+    Path(graph).write_text(
+        json.dumps({"directed": True, "multigraph": False, "nodes": nodes, "links": links})
+    )
+    _, _, err = told(capsys, "import", graph, "-o", trace)
+    scales = ["1 counts as 10 ns", "1 counts as 100 bytes, in budgets too"]
+    assert all(scale in err for scale in scales), err
+    for source in (graph, trace):
+        for command in (
+            ("plan", source, "--method", "keep-all", "--budget", "1.0x", "-o", plan),
+            ("sweep", source, "--method", "keep-all", "--budget", "1.0x"),
+            ("replay", source),
+            ("execute", source, plan),
+            ("diff", plan, plan, "--trace", source),
+            ("export", source, "-o", str(tmp_path / "g.log")),
+        ):
+            _, _, err = told(capsys, *command)
+            assert "rematsim: note: g: 1 costs with fractions (scaled: 1 counts as 10 ns)" in err
+            assert all(scale in err for scale in scales), command
