@@ -31,6 +31,7 @@ MAX_TARGET = 2**31 - 1
 MAX_ACTIONS = 50_000_000  # a small file can unpack to very much
 MAX_EMPTY = 1000  # lines without anything, beyond one for each action
 CHUNK, UNPACKED_CHUNK = 1 << 16, 1 << 20  # bytes
+_MARK = PLAN_FORMAT.rpartition(" ")[0].encode()
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -85,6 +86,23 @@ def load_plan(path: str | Path) -> Plan:
         raise PlanError(f"{path}: damaged, it cannot be unpacked ({error})") from None
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or error}") from None
+
+
+def looks_like_plan(path: str | Path) -> bool:
+    """Say whether a file is meant to be a plan, by how it begins or by its name."""
+    if str(path).lower().endswith((".plan", ".plan.gz")):
+        return True
+    try:
+        with Path(path).open("rb") as file:
+            begin = file.read(CHUNK)
+    except OSError:
+        return False
+    if begin.startswith(GZIP):
+        try:
+            begin = zlib.decompressobj(wbits=zlib.MAX_WBITS + 16).decompress(begin, CHUNK)
+        except zlib.error:
+            return False
+    return begin.lstrip().startswith(b"{") and _MARK in begin.partition(b"\n")[0]
 
 
 def _unpacked(file: IO[bytes]) -> Iterator[bytes]:

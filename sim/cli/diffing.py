@@ -9,8 +9,9 @@ import click
 
 from ..traces.wording import printable
 from . import options
-from .loading import load_given
+from .loading import load_of_plan, why_impossible
 from .output import format_bytes, format_count, format_ns, print_json, print_table
+from .replay import NOT_OK
 
 if TYPE_CHECKING:
     from ..plan_diff import Difference
@@ -31,25 +32,28 @@ SHOWN = 20
 @options.json_option
 def command(
     first: str, second: str, trace: str | None, shows_all: bool, no_cache: bool, as_json: bool
-) -> None:
+) -> int:
     """Compare two plans for one trace, by module and operator.
 
     Bytes are of storages that one plan keeps and the other drops although it reads them later; time
     and calls are of what one computes again beyond the other.
     """
-    from ..errors import PlanError
     from ..plan_diff import compare_plans
     from ..plan_files import load_plan
 
     plans = load_plan(first), load_plan(second)
-    where = trace or plans[0].source
-    if not where:
-        raise PlanError(f"{first}: it does not say where its trace is: give --trace")
-    rows = compare_plans(load_given(where, cache=not no_cache), *plans)
+    loaded = load_of_plan(plans[0], first, trace, cache=not no_cache)
+    pairs = zip(plans, (first, second), strict=True)
+    faults = [fault for plan, path in pairs if (fault := why_impossible(loaded, plan, path))]
+    if faults:
+        click.echo("\n".join(printable(f"rematsim: {fault}") for fault in faults), err=True)
+        return NOT_OK
+    rows = compare_plans(loaded, *plans)
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
         _print(rows, (plans[0].method or first, plans[1].method or second), shows_all)
+    return 0
 
 
 def _print(rows: list[Difference], names: tuple[str, str], shows_all: bool) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import PlanError
 from . import options
 
 if TYPE_CHECKING:
+    from ..plan import Plan
     from ..traces.trace import Trace
 
 
@@ -23,6 +25,22 @@ def load_given(trace: str, *, cache: bool) -> Trace:
     loaded = load_trace(options.trace_given(trace), cache=cache)
     tell_fractions([loaded])
     return loaded
+
+
+def load_of_plan(plan: Plan, path: str, given: str | None, *, cache: bool) -> Trace:
+    """Load the trace that a plan is for: the one given, or else where the plan says."""
+    where = given or plan.source
+    if not where:
+        raise PlanError(f"{path}: it does not say where its trace is: give --trace")
+    return load_given(where, cache=cache)
+
+
+def why_impossible(trace: Trace, plan: Plan, path: str) -> str:
+    """Name the first action of a plan that cannot be, whatever memory there is; or give nothing."""
+    from ..execution import execute
+
+    row = execute(trace, plan)
+    return "" if row.status == "ok" else f"{path}: {row.status}: {row.message}"
 
 
 def tell_fractions(traces: Iterable[Trace]) -> None:

@@ -248,3 +248,39 @@ def test_whoever_runs_a_graph_with_fractions_is_told_how_it_is_scaled(
             _, _, err = told(capsys, *command)
             assert "rematsim: note: g: 1 costs with fractions (scaled: 1 counts as 10 ns)" in err
             assert all(scale in err for scale in scales), command
+
+
+def impossible(plan: str, path: Path) -> str:
+    """Make of a plan one whose second action frees what is not there."""
+    lines = Path(plan).read_text(encoding="utf-8").splitlines()
+    lines[2] = '["FREE",5]'
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def test_plans_that_cannot_run_are_named_and_not_compared(
+    capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path
+) -> None:
+    bad = impossible(plan, tmp_path / "bad.plan")
+    fault = f"rematsim: {bad}: refused: action 1, FREE 5 "
+    for pair in ((plan, bad), (bad, plan), (bad, bad)):
+        code, out, err = told(capsys, "diff", *pair, "--json")
+        assert (code, out) == (3, "")
+        assert err.count(fault) == pair.count(bad) and err.count("\n") == pair.count(bad)
+
+
+def test_plans_are_validated_alone_by_their_format_and_on_a_trace_by_each_action(
+    capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path
+) -> None:
+    bad = impossible(plan, tmp_path / "bad")  # its content says what it is
+    code, out, _ = told(capsys, "validate", plan, bad)
+    lines = out.splitlines()
+    assert code == 0 and all("actions of h_DTR_eq; not held against" in line for line in lines)
+    code, out, _ = told(capsys, "validate", plan, bad, "--trace", "bundled:unet")
+    assert code == 1
+    assert out.startswith(f"{plan}: ok (") and f"\n{bad}: refused: action 1, FREE 5 " in out
+    code, out, _ = told(capsys, "validate", plan, "--trace", "bundled:gpt")
+    assert code == 1 and "it is for the trace 'unet'" in out
+    (tmp_path / "none.plan").write_text("{}")
+    code, out, _ = told(capsys, "validate", str(tmp_path / "none.plan"), "--json")
+    assert code == 1 and "no plan: its first line" in json.loads(out)[0]["error"]
