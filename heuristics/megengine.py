@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..state import State
-from .parameters import number
+from .parameters import Number
 from .registry import family
 from .terms import (
     class_cost,
@@ -19,7 +19,7 @@ from .terms import (
 
 NS_PER_MS = 1e6
 MEBIBYTE = 1048576.0
-POWER = number(0, 8)  # of larger ones, products are no float64
+POWER = Number(0, 8)  # of larger ones, products are no float64
 
 
 @family(
@@ -28,7 +28,7 @@ POWER = number(0, 8)  # of larger ones, products are no float64
         "cost_power": POWER,
         "size_power": POWER,
         "time_power": POWER,
-        "remat_penalty": number(0, 1000, is_open=True),
+        "remat_penalty": Number(0, 1000, is_open=True),
     },
     needs=("classes",),
     reference="MegEngine's tensor eviction (after DTE)",

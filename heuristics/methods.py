@@ -16,12 +16,12 @@ from typing import Any
 from ..errors import HeuristicError, InputError
 from ..texts import shown_number, split_list
 from . import registry
-from .parameters import number
+from .parameters import Number
 from .registry import ENTRY_POINTS, Heuristic, place_of
 from .user_files import UserFunction, load_function
 
 SMALL = 0.01
-FRACTION = number(0, 1, is_open=True)
+FRACTION = Number(0, 1, is_open=True)
 _CALL = re.compile(r"^(?P<name>\w+)\((?P<arguments>.*)\)$", re.DOTALL)
 
 

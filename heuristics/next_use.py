@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from ..jit import inlineable
 from ..state import State
-from .parameters import number
+from .parameters import Number
 from .registry import family
 from .terms import class_cost, next_use, own_cost, ratio, size, staleness
 
 Score = Callable[[State, int], float]
-EXPONENT = number(0, 16)  # of larger ones, powers of a long time are no float64
+EXPONENT = Number(0, 16)  # of larger ones, powers of a long time are no float64
 
 
 def _by_next_use(exponent: float) -> Score:

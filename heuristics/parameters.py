@@ -6,8 +6,8 @@ up checks them, once. Nothing here knows a method.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,23 +18,21 @@ from .user_files import load_function
 LONGEST_VALUE = 60  # letters of a value that a message shows
 
 
-@dataclass(frozen=True)
-class Rule:
-    """What a parameter may be.
+class Rule(ABC):
+    """What a parameter may be; it travels between processes with its method."""
 
-    Attributes
-    ----------
-    words : str
-        The rule, as it follows "it is".
-    parse : callable
-        From a text to a value; it raises ValueError where there is none.
-    allows : callable
-        Whether a value keeps the rule.
-    """
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The rule, as it follows "it is"."""
 
-    words: str
-    parse: Callable[[str], Any]
-    allows: Callable[[Any], bool]
+    @abstractmethod
+    def parse(self, text: str) -> Any:
+        """Read a value; ValueError where there is none."""
+
+    @abstractmethod
+    def allows(self, value: Any) -> bool:
+        """Say whether a value keeps the rule."""
 
     def value(self, where: str, given: Any) -> Any:
         """Read a text, or take a value, that keeps the rule.
@@ -54,65 +52,117 @@ class Rule:
         except (ValueError, OverflowError):
             value = None
         if value is None or not self.allows(value):
-            shown = str(given)
-            shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}..."
-            raise InputError(f"{where} ({shown}): it is {self.words}")
+            told = str(given)
+            told = told if len(told) <= LONGEST_VALUE else f"{told[:LONGEST_VALUE]}..."
+            raise InputError(f"{where} ({told}): it is {self.words}")
         return value
 
 
 Rules = Mapping[str, Rule]
 
 
-def whole(least: int, most: int, *, also: int | None = None) -> Rule:
-    """Allow whole numbers of a range, and perhaps one outside it."""
+@dataclass(frozen=True)
+class Whole(Rule):
+    """Whole numbers of a range, and perhaps one outside it."""
 
-    def allows(value: Any) -> bool:
+    least: int
+    most: int
+    also: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The rule, as it follows "it is"."""
+        return f"a whole number from {self.least:,} to {self.most:,}{_or(self.also)}"
+
+    def parse(self, text: str) -> int:
+        """Read a whole number."""
+        return int(text)
+
+    def allows(self, value: Any) -> bool:
+        """Say whether a value is in the range, or the other one."""
         is_whole = isinstance(value, int) and not isinstance(value, bool)
-        return is_whole and (least <= value <= most or value == also)
-
-    return Rule(f"a whole number from {least:,} to {most:,}{_or(also)}", int, allows)
+        return is_whole and (self.least <= value <= self.most or value == self.also)
 
 
-def number(least: float, most: float, *, is_open: bool = False, also: float | None = None) -> Rule:
-    """Allow numbers of a range, but for its lower end if that is open, and perhaps one outside."""
+@dataclass(frozen=True)
+class Number(Rule):
+    """Numbers of a range, but for its lower end if that is open, and perhaps one outside it."""
 
-    def allows(value: Any) -> bool:
+    least: float
+    most: float
+    is_open: bool = False
+    also: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The rule, as it follows "it is"."""
+        ends = f"above {self.least:g} and at most" if self.is_open else f"from {self.least:g} to"
+        return f"a number {ends} {self.most:g}{_or(self.also)}"
+
+    def parse(self, text: str) -> float:
+        """Read a number."""
+        return float(text)
+
+    def allows(self, value: Any) -> bool:
+        """Say whether a value is in the range, or the other one; what is no number is not."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        is_inside = least < value <= most or (value == least and not is_open)
-        return is_inside or (also is not None and value == also)
-
-    ends = f"above {least:g} and at most" if is_open else f"from {least:g} to"
-    return Rule(f"a number {ends} {most:g}{_or(also)}", _finite, allows)
+        is_inside = self.least < value <= self.most or (value == self.least and not self.is_open)
+        return is_inside or (self.also is not None and value == self.also)
 
 
-def one_of(*known: str, has_functions: bool = False) -> Rule:
-    """Allow some words, and perhaps functions of the user's, which are loaded to look at them."""
+@dataclass(frozen=True)
+class OneOf(Rule):
+    """Some words, and perhaps functions of the user's, which are loaded to look at them."""
 
-    def allows(value: Any) -> bool:
+    known: tuple[str, ...]
+    has_functions: bool = False
+
+    @property
+    def words(self) -> str:
+        """The rule, as it follows "it is"."""
+        listed = [*self.known, *(["file.py:function"] if self.has_functions else [])]
+        return f"{', '.join(listed[:-1])} or {listed[-1]}"
+
+    def parse(self, text: str) -> str:
+        """Take a word."""
+        return text
+
+    def allows(self, value: Any) -> bool:
+        """Say whether a value is one of the words, or such a function."""
         if not isinstance(value, str):
-            return has_functions and callable(value)
-        return value in known or (has_functions and load_function(value) is not None)
-
-    listed = [*known, *(["file.py:function"] if has_functions else [])]
-    return Rule(f"{', '.join(listed[:-1])} or {listed[-1]}", str, allows)
+            return self.has_functions and callable(value)
+        return value in self.known or (self.has_functions and load_function(value) is not None)
 
 
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
+@dataclass(frozen=True)
+class Truth(Rule):
+    """True or false."""
+
+    words = "true or false"
+
+    def parse(self, text: str) -> bool:
+        """Read one of the two words."""
+        return {"true": True, "false": False}.get(text.lower())  # type: ignore[return-value]
+
+    def allows(self, value: Any) -> bool:
+        """Say whether it is one."""
+        return isinstance(value, bool)
 
 
-TRUTH = Rule("true or false", _truth, lambda value: isinstance(value, bool))
-TEXT = Rule("a text", str, lambda value: isinstance(value, str))
+@dataclass(frozen=True)
+class Text(Rule):
+    """Any text."""
 
+    words = "a text"
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
+    def parse(self, text: str) -> str:
+        """Take it."""
+        return text
+
+    def allows(self, value: Any) -> bool:
+        """Say whether it is one."""
+        return isinstance(value, str)
 
 
 def _or(also: float | None) -> str:
@@ -138,7 +188,7 @@ def described(defaults: Mapping[str, Any], rules: Rules) -> str:
 
     Examples
     --------
-    >>> described({"cv": 0}, {"cv": whole(0, 9)})
+    >>> described({"cv": 0}, {"cv": Whole(0, 9)})
     'cv=0: a whole number from 0 to 9'
     """
     told = (f"{name}={shown(defaults[name])}: {rule.words}" for name, rule in rules.items())

@@ -285,11 +285,19 @@ def build(name: str, **parameters: Any) -> Heuristic:
     """
     _load_all()
     if name not in _factories:
-        lowered = {known.lower(): known for known in _factories}
-        close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
-        hint = f" (did you mean {lowered[close[0]]}?)" if close else ""
         raise UnknownNameError(
-            f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
+            f"unknown heuristic {name!r}{_hint(name)}; known: {', '.join(names())}, "
             "or file.py:function of your own"
         )
     return _factories[name](**parameters)
+
+
+def _hint(name: str) -> str:
+    """Say what may have been meant."""
+    from .static.registry import is_known as is_planner
+
+    if is_planner(name.partition("(")[0].strip()):
+        return " (it is a planner: see plan, or --method of sweep)"
+    lowered = {known.lower(): known for known in _factories}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
+    return f" (did you mean {lowered[close[0]]}?)" if close else ""

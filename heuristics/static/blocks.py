@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ...static_graph import StaticGraph
-from ..parameters import TEXT, whole
+from ..parameters import Text, Whole
 from .clock import Clock
 from .registry import NOT_APPLICABLE, PlannerResult, planner
 from .saving import always_saved, kept_of_saved
@@ -90,7 +90,7 @@ def _planned(
 @planner(
     "every-kth",
     reference="torch.utils.checkpoint on every k-th block",
-    allowed={"k": whole(0, MOST_BLOCKS), "blocks": TEXT},
+    allowed={"k": Whole(0, MOST_BLOCKS), "blocks": Text()},
 )
 def every_kth(
     graph: StaticGraph,
@@ -116,7 +116,7 @@ def every_kth(
 @planner(
     "m-of-n",
     reference="Megatron-LM, recompute-method block",
-    allowed={"m": whole(0, MOST_BLOCKS, also=-1), "blocks": TEXT},
+    allowed={"m": Whole(0, MOST_BLOCKS, also=-1), "blocks": Text()},
 )
 def m_of_n(
     graph: StaticGraph,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
-from ..parameters import one_of
+from ..parameters import OneOf
 from .held_solving import held, shares
 from .integer_solving import integer, kept_of_shares, relaxed, take_bound
 from .registry import INFEASIBLE, OPTIMAL, PlannerResult, planner
@@ -23,7 +23,7 @@ _THRESHOLDS = [0.001, 0.01, *(n / 20 for n in range(1, 20)), 0.99]
 @planner(
     "checkmate",
     reference="Jain et al., MLSys 2020",
-    allowed={"form": one_of(*FORMS, HELD)},
+    allowed={"form": OneOf((*FORMS, HELD))},
     uses_starts=True,
     uses_solver=True,
 )
@@ -48,7 +48,7 @@ def checkmate(
 @planner(
     "checkmate-lp-rounding",
     reference="Jain et al., MLSys 2020, section 5.2",
-    allowed={"form": one_of(*FORMS)},
+    allowed={"form": OneOf(FORMS)},
     uses_solver=True,
 )
 def checkmate_lp_rounding(

@@ -19,7 +19,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from ...errors import InputError
 from ...static_graph import StaticGraph
-from ..parameters import number, one_of
+from ..parameters import Number, OneOf
 from ..user_files import load_function
 from .clock import Clock
 from .registry import PlannerResult, planner
@@ -151,7 +151,7 @@ def _solver(solver: str | Solver) -> Solver:
 @planner(
     "knapsack",
     reference="PyTorch 2.4, activation_memory_budget",
-    allowed={"solver": one_of(*SOLVERS, has_functions=True), "part": number(0, 1, also=-1)},
+    allowed={"solver": OneOf(tuple(SOLVERS), has_functions=True), "part": Number(0, 1, also=-1)},
 )
 def knapsack(
     graph: StaticGraph,

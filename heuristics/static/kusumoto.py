@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...static_graph import StaticGraph
-from ..parameters import one_of
+from ..parameters import OneOf
 from .clock import NO_LIMIT, Clock
 from .registry import NO_PLAN, PlannerResult, planner
 from .saving import kept_of_saved
@@ -182,9 +182,7 @@ class LowerSets:
         return kept_of_saved(self.graph, {value for node in border for value in made[node]})
 
 
-@planner(
-    "kusumoto", reference="Kusumoto et al., NeurIPS 2019", allowed={"family": one_of(*FAMILIES)}
-)
+@planner("kusumoto", reference="Kusumoto et al., NeurIPS 2019", allowed={"family": OneOf(FAMILIES)})
 def kusumoto(
     graph: StaticGraph,
     budget: int | None,

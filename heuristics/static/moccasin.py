@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...static_graph import Schedule, StaticGraph
-from ..parameters import whole
+from ..parameters import Whole
 from .growing import Growing, grow
 from .registry import PlannerResult, planner
 
@@ -17,7 +17,7 @@ _RELAXED_AFTER = 3  # computations: by then most small graphs are proven
 @planner(
     "moccasin",
     reference="Bartan et al., ICML 2023",
-    allowed={"cv": whole(0, MOST_COMPUTATIONS)},
+    allowed={"cv": Whole(0, MOST_COMPUTATIONS)},
     uses_starts=True,
     uses_solver=True,
 )

@@ -2,7 +2,7 @@
 
 A planner is a function in one file of this folder::
 
-    @planner("checkmate", reference="Jain et al., 2020", allowed={"form": one_of("tight", "paper")})
+    @planner("checkmate", allowed={"form": OneOf(("tight", "paper"))})
     def checkmate(graph, budget, *, starts=(), time_limit=None, seed=0, form="tight"):
         '''Solve the MILP over stages.'''
         ...
@@ -284,6 +284,12 @@ def names() -> list[str]:
     """Name the planners, sorted."""
     _load_all()
     return sorted(_planners)
+
+
+def is_known(name: str) -> bool:
+    """Say whether there is a planner of that name."""
+    _load_all()
+    return name in _planners
 
 
 def get(method: str | Planner) -> Planner:

@@ -22,7 +22,7 @@ from ...static_graph import (
     naive_peak_bytes,
     naive_schedule,
 )
-from ..parameters import TRUTH, one_of, whole
+from ..parameters import OneOf, Truth, Whole
 from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
@@ -38,7 +38,7 @@ MOST_MEMORY, TRIALS, ENOUGH = 1.25, 60, 3
 @planner(
     "rotor",
     reference="Beaumont et al., arXiv 1911.13214; blocks as in Rockmate",
-    allowed={"points": one_of(*POINTS), "slots": whole(1, MOST_SLOTS), "records": TRUTH},
+    allowed={"points": OneOf(POINTS), "slots": Whole(1, MOST_SLOTS), "records": Truth()},
 )
 def rotor(
     graph: StaticGraph,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from ...static_graph import Schedule, StaticGraph, evaluate
-from ..parameters import one_of
+from ..parameters import OneOf
 from .clock import NO_LIMIT, Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
 from .segments import NO_BACKWARD, POINTS, Segments, candidates
@@ -27,7 +27,7 @@ Choice = TypeVar("Choice")
 
 # A schedule of more computations than this for each node is of no use, and takes long to write.
 MOST_COMPUTATIONS_A_NODE = 1000
-CHECKPOINT_RULES = {"points": one_of(*POINTS), "mode": one_of("trimmed", "faithful")}
+CHECKPOINT_RULES = {"points": OneOf(POINTS), "mode": OneOf(("trimmed", "faithful"))}
 
 
 def cheapest(

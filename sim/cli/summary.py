@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from ..result import OPTIONS, named, shared_names, told_apart
+from ..traces.wording import printable
 from .output import format_bytes, print_table
 
 if TYPE_CHECKING:
@@ -45,6 +47,21 @@ def print_summary(rows: Sequence[Row]) -> None:
         ],
         n_text=2 + len(varying),
     )
+
+
+def print_reasons(rows: Sequence[Row]) -> None:
+    """Say why there are no plans: once for each reason, whatever the numbers in it."""
+    kinds: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "static" and row["status"] != "ok":
+            message = re.sub(r"\d[\d,.]*", "", str(row["message"]))
+            kinds.setdefault((_failure(row), message), []).append(row)
+    for (failure, _), alike in kinds.items():
+        methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alike))
+        first = alike[0]
+        title = _titles([_budget(first)])[0]
+        where = "" if len(alike) == 1 else f" ({first['trace']}, {title}; {len(alike)} rows)"
+        click.echo(printable(f"{failure}, {methods}: {first['message']}{where}"))
 
 
 def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:

@@ -105,9 +105,10 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
     if outputs.as_json:
         print_json(rows)
     else:
-        from .summary import print_floors, print_summary
+        from .summary import print_floors, print_reasons, print_summary
 
         print_summary(rows)
+        print_reasons(rows)
         print_floors(rows, grid.traces)
 
 

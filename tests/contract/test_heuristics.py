@@ -216,6 +216,9 @@ def test_exponent_is_used() -> None:
     ("text", "message"),
     [
         ("h_drt", "unknown heuristic 'h_drt' (did you mean h_DTR?)"),
+        ("rotor", "unknown heuristic 'rotor' (it is a planner: see plan, or --method of sweep)"),
+        ("rotor(slots=9)", "unknown heuristic 'rotor' (it is a planner"),
+        ("chen-greedy(mode=x)", "unknown heuristic 'chen-greedy(mode=x)' (it is a planner"),
         ("h_next_use(power=2)", "h_next_use: parameter 'power': it has exponent"),
         ("h_next_use(exponent=two)", "h_next_use: exponent (two): it is a number from 0 to 16"),
         ("h_next_use(2)", "h_next_use(2): write parameters as name=value"),

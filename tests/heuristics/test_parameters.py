@@ -8,7 +8,7 @@ import pytest
 from rematsim.errors import InputError
 from rematsim.heuristics import get as get_heuristic
 from rematsim.heuristics import names as heuristics
-from rematsim.heuristics.parameters import TEXT, Rule, number, whole
+from rematsim.heuristics.parameters import Number, Rule, Text, Whole
 from rematsim.heuristics.registry import family
 from rematsim.heuristics.static import get, names, planner
 from rematsim.planning import plan_trace
@@ -29,7 +29,7 @@ def resolve(name: str, text: str) -> object:
 
 @pytest.mark.parametrize(
     ("name", "key", "rule"),
-    [pytest.param(*case[:3], id=f"{case[0]}-{case[1]}") for case in RULES if case[2] is not TEXT],
+    [pytest.param(*case[:3], id=f"{case[0]}-{case[1]}") for case in RULES if case[2] != Text()],
 )
 @pytest.mark.parametrize("value", ["nan", "inf", "-3", "1e400", "9" * 5000, "x", "0x1", ""])
 def test_a_value_that_a_parameter_may_not_have_is_refused_in_one_line(
@@ -82,13 +82,13 @@ def test_a_method_declares_a_rule_for_each_parameter() -> None:
 
     with pytest.raises(InputError, match=f"h_bare: power: {rule}"):
 
-        @family("h_bare", allowed={"power": number(0, 1)})
+        @family("h_bare", allowed={"power": Number(0, 1)})
         def h_bare() -> object:
             """Have a rule without a parameter."""
 
     with pytest.raises(InputError, match=r"bare: times \(1\): it is a whole number from 2 to 3"):
 
-        @planner("bare", allowed={"times": whole(2, 3)})
+        @planner("bare", allowed={"times": Whole(2, 3)})
         def refused(graph: object, budget: object, *, times: int = 1) -> object:
             """Have a default that breaks its rule."""
 

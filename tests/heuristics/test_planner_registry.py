@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rematsim.budgets import parse_budget
 from rematsim.errors import InputError, UnknownNameError
-from rematsim.heuristics.parameters import one_of, whole
+from rematsim.heuristics.parameters import OneOf, Whole
 from rematsim.heuristics.static import Planner, PlannerResult, get, names, planner, registry
 from rematsim.heuristics.static.registry import (
     ANY_SCHEDULE,
@@ -35,7 +35,7 @@ def declared() -> Iterator[list[dict[str, Any]]]:
     @planner(
         "test-planner",
         reference="here",
-        allowed={"cv": whole(1, 9), "form": one_of("tight", "paper")},
+        allowed={"cv": Whole(1, 9), "form": OneOf(("tight", "paper"))},
         uses_starts=True,
         is_random=True,
     )
