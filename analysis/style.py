@@ -152,10 +152,10 @@ def style_number(place: int, label: str) -> LineStyle:
     shape, fill = MARKERS[spot]
     return LineStyle(
         label=label,
-        color=COLORS[(spot + 5 * lap) % len(COLORS)],
+        color=COLORS[place % len(COLORS)],
         marker=shape,
         fill=fill,
-        dash=DASHES[(spot + 3 * (spot // len(DASHES)) + 2 * lap) % len(DASHES)],
+        dash=DASHES[(spot + 3 * (spot // len(DASHES)) + lap) % len(DASHES)],
     )
 
 
