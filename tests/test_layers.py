@@ -18,9 +18,9 @@ LAYERS = {
     "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
     "moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice memory_models simulation checkpointing comparison conformance "
-    "inspection audit audit_addresses audit_ledger audit_plan audit_scores execution plan_diff "
-    "planning grid store workers sweeps",
+    "simulation": "pythonchoice memory_models allocation simulation checkpointing comparison "
+    "conformance inspection audit audit_addresses audit_facts audit_ledger audit_plan audit_scores "
+    "execution plan_diff planning grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",
