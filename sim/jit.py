@@ -28,8 +28,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_ledger", "audit_plan", "audit_scores", "conformance", "errors", "files"),
-    *("garbage", "grid", "plan_diff", "plan_files"),
+    *(
+        "addressing",
+        "audit",
+        "audit_ledger",
+        "audit_plan",
+        "audit_scores",
+        "conformance",
+        "errors",
+        "files",
+    ),
+    *("buffer_files", "buffers", "garbage", "grid", "lifetimes", "plan_diff", "plan_files"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }
 # What changes the machine code that numba makes.

@@ -16,11 +16,11 @@ LAYERS = {
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
     "sequences ondemand state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload moment_bounds bounds requirements "
-    "result report",
+    "result report buffers buffer_files lifetimes placing stacking",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
-    "grid store workers sweeps",
+    "grid store workers sweeps addressing",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",
