@@ -42,6 +42,7 @@ COMMANDS = {
     "info": "info",
     "validate": "validate",
     "compare-memory": "comparing",
+    "addresses": "addresses",
     "list": "listing",
     "check-heuristic": "checking",
 }
