@@ -31,6 +31,7 @@ NOT_IN_DIGEST = {
     *("audit", "audit_ledger", "audit_plan", "audit_scores", "conformance", "errors", "files"),
     *("garbage", "grid", "plan_diff", "plan_files"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
+    *("story", "live", "overheads", "causes", "scores", "worth", "explaining", "side_by_side"),
 }
 # What changes the machine code that numba makes.
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",

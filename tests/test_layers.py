@@ -20,7 +20,8 @@ LAYERS = {
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
-    "grid store workers sweeps",
+    "grid store workers sweeps "
+    "story live overheads causes scores worth explaining side_by_side",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",
