@@ -333,4 +333,12 @@ def explain(run: RunResult, trace: Trace | None = None, heuristic: Any = None) -
         return Explanation(story, None)
     if heuristic is None and trace is None:
         return Explanation(story, None)
-    return Explanation(story, get(run.method if heuristic is None else heuristic))
+    return Explanation(story, _of_run(run) if heuristic is None else get(heuristic))
+
+
+def _of_run(run: RunResult) -> Heuristic:
+    """Find the heuristic that a run's row names."""
+    try:
+        return get(run.method)
+    except InputError as error:
+        raise InputError(f"run of {run.method!r}: {error}; hand its heuristic over") from None

@@ -132,6 +132,17 @@ def decisions(
     return watching.found
 
 
+def choose_as(chooser: Chooser, program: Program, state: State) -> tuple[int, float]:
+    """Make a choice in Python as the engine would have made it; give victim and score."""
+    if chooser.in_python is not None:
+        return chooser.in_python(program, state)
+    call = int(state.run[0].current_call)
+    if chooser.choice.function(program, state, call) < 0:
+        assert chooser.explain is not None
+        return chooser.explain(program, state)
+    return int(state.victims[0]), float(state.run[0].score)
+
+
 class _Watching:
     """Makes the choices of a run, and notes what some of them were between."""
 
@@ -145,20 +156,10 @@ class _Watching:
         row = self.wanted.get(self.count)
         candidates = self._candidates(program, state) if row is not None else []
         self.count += 1
-        victim, score = self._choose(program, state)
+        victim, score = choose_as(self.chooser, program, state)
         if row is not None:
             self.found[row] = Decision(row, victim, candidates)
         return victim, score
-
-    def _choose(self, program: Program, state: State) -> tuple[int, float]:
-        """Ask what chooses in such a run."""
-        if self.chooser.in_python is not None:
-            return self.chooser.in_python(program, state)
-        call = int(state.run[0].current_call)
-        if self.chooser.choice.function(program, state, call) < 0:
-            assert self.chooser.explain is not None
-            return self.chooser.explain(program, state)
-        return int(state.victims[0]), float(state.run[0].score)
 
     def _candidates(self, program: Program, state: State) -> list[Candidate]:
         """Score the whole pool, the first to go first."""

@@ -6,17 +6,24 @@ storage more in memory changes every later choice.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from .budgets import Budget
 from .causes import Causes
 from .heuristics.registry import Heuristic
-from .scores import options_of
-from .simulation import replay
+from .opcodes import STATUSES
+from .pool import HOLE
+from .result import slowdown
+from .runner import Chooser, Run
+from .scores import choose_as, options_of
+from .simulation import Options, asking, chooser_for, settings_for
 from .story import NONE, Story
 from .workload import Workload
+
+if TYPE_CHECKING:
+    from .program import Program
+    from .state import State
 
 
 @dataclass(frozen=True)
@@ -58,20 +65,20 @@ class Larger:
     storages : int
         The first so many of the list are what the budget has room for in addition.
     budget_bytes : int
-    status : str
-    slowdown : float or None
-    remat_ns, rematerializations : int
-    still_evicted : int
-        How many of these storages are evicted and brought back even so.
+    status, slowdown, rematerializations
+        As columns of a run with that budget, in which the heuristic does what it likes.
+    status_keeping, slowdown_keeping, rematerializations_keeping
+        The same where it may not evict these storages.
     """
 
     storages: int
     budget_bytes: int
     status: str
     slowdown: float | None
-    remat_ns: int
     rematerializations: int
-    still_evicted: int
+    status_keeping: str
+    slowdown_keeping: float | None
+    rematerializations_keeping: int
 
 
 def worths(story: Story, causes: Causes) -> list[Worth]:
@@ -94,24 +101,57 @@ def with_more(
     budget = story.result.budget_bytes
     if budget is None:
         return []
-    options = dataclasses.replace(options_of(story.result), event_log=True)
     counts = [2**k for k in range(len(worth).bit_length()) if 2**k < len(worth)]
     found = []
     for count in [*counts, *[len(worth)] * bool(worth)]:
-        chosen = {w.storage for w in worth[:count]}
         larger = budget + sum(w.bytes for w in worth[:count])
-        run = replay(work, heuristic, Budget("bytes", larger), options)
-        returns = Causes(Story(run)).returns
-        back = {s for s in chosen if any(row != NONE for _, row in returns.get(s, ()))}
-        found.append(
-            Larger(
-                storages=count,
-                budget_bytes=larger,
-                status=run.status,
-                slowdown=run.slowdown,
-                remat_ns=run.remat_ns,
-                rematerializations=run.rematerializations,
-                still_evicted=len(back),
-            )
-        )
+        again = _Again(work, heuristic, larger, options_of(story.result))
+        kept = tuple(w.storage for w in worth[:count])
+        found.append(Larger(count, larger, *again.run(()), *again.run(kept)))
     return found
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A run to be done again."""
+
+    work: Workload
+    heuristic: Heuristic
+    budget_bytes: int
+    options: Options
+
+    def run(self, kept: tuple[int, ...]) -> tuple[str, float | None, int]:
+        """Run with storages that may not be evicted; give status, slowdown, rematerializations."""
+        work = self.work
+        settings = settings_for(work, self.heuristic, self.budget_bytes, self.options)
+        chooser = chooser_for(work, self.heuristic, self.options)
+        if kept:
+            chooser = Chooser(asking(), _Keeping(chooser, kept), place=chooser.place)
+        run = Run(work.program, settings)
+        status = STATUSES[run.finish(chooser)]
+        facts = run.facts()
+        run.close()
+        speed = slowdown(facts["model_ns"], facts["remat_ns"]) if status == "ok" else None
+        return status, speed, facts["rematerializations"]
+
+
+class _Keeping:
+    """Chooses as a heuristic does, but never some storages while there are others.
+
+    They get a lock of their own when a choice finds them in the pool, and so leave it for good.
+    """
+
+    def __init__(self, chooser: Chooser, kept: tuple[int, ...]) -> None:
+        self.chooser, self.kept = chooser, kept
+
+    def __call__(self, program: Program, state: State) -> tuple[int, float]:
+        """Make one choice."""
+        run = state.run[0]
+        for s in self.kept:
+            row = state.storages[s]
+            if row.pool_slot >= 0 and run.pool_count > 1:
+                state.holds[s].locks += 1
+                state.pool[row.pool_slot] = HOLE
+                row.pool_slot = -1
+                run.pool_count -= 1
+        return choose_as(self.chooser, program, state)

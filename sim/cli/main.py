@@ -33,6 +33,7 @@ COMMANDS = {
     "replay": "replay",
     "plan": "planning",
     "execute": "execute",
+    "explain": "explaining",
     "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",
