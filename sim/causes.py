@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .opcodes import EVICT
+from .opcodes import DROP_DUPLICATE, EVICT
 from .story import NONE, Step, Story
 
 MANY = 10**9
@@ -50,9 +50,7 @@ class Causes:
         return readers
 
     def _second_copies(self) -> set[tuple[int, int]]:
-        """Steps and tensors that they made although they were there: their readers had others."""
-        from .opcodes import DROP_DUPLICATE
-
+        """Find steps with tensors that were there already: their readers have the first ones."""
         rows = np.flatnonzero(self.story.events["action"] == DROP_DUPLICATE)
         numbers = np.searchsorted(self.story.first_rows, rows, "right") - 1
         tensors = self.story.events["tensor"][rows]

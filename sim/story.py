@@ -8,7 +8,7 @@ they made. Nothing is simulated here; what the story is told for is in `explaini
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 

@@ -48,9 +48,7 @@ OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", 
     metavar="TIME|CALL",
     help="What is in memory then: 1.5ms, a call's number, peak or end; may be repeated.",
 )
-@click.option(
-    "--top", type=click.IntRange(1), help=f"Rows of a table [{SHOWN}; with --json all]."
-)
+@click.option("--top", type=click.IntRange(1), help=f"Rows of a table [{SHOWN}; with --json all].")
 @options.run_options(options.single)
 @options.seed_option("heuristics")
 @options.json_option

@@ -34,6 +34,7 @@ COMMANDS = {
     "plan": "planning",
     "execute": "execute",
     "explain": "explaining",
+    "compare": "side_by_side",
     "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..traces.wording import printable
 from .output import (
     format_bytes,
     format_count,
@@ -140,7 +139,15 @@ def _print_worth(told: Explanation, top: int) -> None:
     if larger:
         click.echo("\nthe run with room for the first of these more, and where these must stay:\n")
         rows = [_larger_cells(run, told.result.budget_bytes or 0) for run in larger]
-        header = ["first", "more", "budget", "slowdown", "calls", "slowdown if kept", "calls if kept"]
+        header = [
+            "first",
+            "more",
+            "budget",
+            "slowdown",
+            "calls",
+            "slowdown if kept",
+            "calls if kept",
+        ]
         print_table(header, rows, n_text=0)
 
 
