@@ -179,6 +179,8 @@ class _Watching:
 
     def _score(self, program: Program, state: State, s: int) -> tuple[float, dict[str, float]]:
         """Score one storage, and catch the terms that its score calls."""
+        if not state.run[0].upkeep:  # nothing that was walked before still holds
+            state.storages[s].ancestors_at = state.storages[s].descendants_at = -1
         compiled.refresh().function(program, state, s)
         with np.errstate(all="ignore"), _Listening(s) as heard:
             score = float(self.heuristic.function(state, s))

@@ -55,11 +55,13 @@ def command(
 def _print(rows: list[Difference], names: tuple[str, str], shows_all: bool) -> None:
     """Say which plans they are, and how they differ."""
     click.echo(printable(f"A: {names[0]}") + "\n" + printable(f"B: {names[1]}") + "\n")
-    print_differences(rows, ("A", "B"), len(rows) if shows_all else SHOWN)
+    print_differences(rows, ("A", "B"), len(rows) if shows_all else SHOWN, "--all")
 
 
-def print_differences(rows: list[Difference], labels: tuple[str, str], most: int) -> None:
-    """Show the rows that differ most, and the sums of all."""
+def print_differences(
+    rows: list[Difference], labels: tuple[str, str], most: int, option: str
+) -> None:
+    """Show the rows that differ most, and the sums of all; the option named shows more."""
     if not rows:
         click.echo("both keep and recompute the same")
         return
@@ -70,7 +72,7 @@ def print_differences(rows: list[Difference], labels: tuple[str, str], most: int
     total = ["all", f"{len(rows)} rows", *_cells(rows)]
     print_table(["module", "operator", *columns], [*cells, total], n_text=2)
     if len(shown) < len(rows):
-        click.echo(f"\n{len(rows) - len(shown)} rows more: --all")
+        click.echo(f"\n{len(rows) - len(shown)} rows more: {option}")
 
 
 def _cells(rows: list[Difference]) -> list[str]:

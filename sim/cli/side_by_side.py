@@ -166,23 +166,23 @@ def _show(both: SideBySide, names: list[str], top: int, draws: bool) -> None:
     _print_overhead(both, top)
     for other in range(1, len(both.runs)):
         pair = (both.labels[0], both.labels[other])
+        parting, decision = both.parting(other), both.decision(other)
         click.echo()
-        parting = both.parting(other)
         if parting is None:
             click.echo(f"{pair[0]} and {pair[1]} do the same from begin to end")
             continue
         _print_parting(pair, parting, "part")
-        decision = both.decision(other)
-        if decision is not None and decision.first.row != parting.first.row:
-            _print_parting(pair, decision, "choose otherwise")
-        elif decision is None:
-            click.echo(f"{pair[0]} and {pair[1]} drop and recompute the same, what matters of it")
+        if decision is None:
+            click.echo("both drop and recompute the same, but for what is not needed again")
+        elif decision.first.row != parting.first.row:
+            _print_parting(pair, decision, "first differ in what is recomputed or dropped for it")
         kept = both.kept(other)
         if kept is None:
             reason = "--trace tells" if both.trace is None else "both have to end ok to tell"
             click.echo(f"what only one keeps: {reason}")
         else:
-            print_differences(kept, pair, top)
+            click.echo()
+            print_differences(kept, pair, top, "--top")
 
 
 def _print_runs(both: SideBySide, names: list[str]) -> None:
@@ -236,7 +236,8 @@ def _print_overhead(both: SideBySide, top: int) -> None:
 
 
 def _print_parting(pair: tuple[str, str], parting: Parting, how: str) -> None:
-    click.echo(f"{pair[0]} and {pair[1]} {how} after {format_count(parting.actions)} equal steps:")
+    same = format_count(parting.actions)
+    click.echo(f"{pair[0]} and {pair[1]} {how}, after {same} such steps alike:")
     for label, doing in zip(pair, (parting.first, parting.second), strict=True):
         click.echo(f"  {label} {_did(doing)}")
 
