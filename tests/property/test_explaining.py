@@ -273,19 +273,23 @@ def test_a_recomputation_is_for_the_first_call_that_reads_it(heuristic: str) -> 
 
 def first_reader(story: Story, program: Any, number: int) -> int:
     """The first later step with an operand that this one made, and nobody made since."""
-    call = program.calls[story.program_call(story.steps[number])]
-    log = story.events
-    end = story.steps[number + 1].first_row if number + 1 < len(story.steps) else len(log["call"])
-    rows = range(story.steps[number].first_row, end)
-    copies = {int(log["tensor"][r]) for r in rows if log["action"][r] == DROP_DUPLICATE}
-    made = set(range(int(call["first_result"]), int(call["end_result"]))) - copies
+    made = made_by(story, program, number)
     for later in range(number + 1, len(story.steps)):
-        step = story.steps[later]
-        other = program.calls[story.program_call(step)]
-        if made & set(program.parents[other["first_parent"] : other["end_parent"]].tolist()):
+        call = program.calls[story.program_call(story.steps[later])]
+        if made & set(program.parents[call["first_parent"] : call["end_parent"]].tolist()):
             return later
-        made -= set(range(int(other["first_result"]), int(other["end_result"])))
+        made -= made_by(story, program, later)
     return -1
+
+
+def made_by(story: Story, program: Any, number: int) -> set[int]:
+    """Tensors that a step made, those aside that were there already."""
+    log, steps = story.events, story.steps
+    end = steps[number + 1].first_row if number + 1 < len(steps) else len(log["call"])
+    rows = range(steps[number].first_row, end)
+    copies = {int(log["tensor"][row]) for row in rows if log["action"][row] == DROP_DUPLICATE}
+    call = program.calls[story.program_call(steps[number])]
+    return set(range(int(call["first_result"]), int(call["end_result"]))) - copies
 
 
 def test_what_recomputations_cost_in_all_adds_up_where_chains_end() -> None:
