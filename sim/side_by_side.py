@@ -5,7 +5,7 @@ Reads event logs and simulates nothing; what one keeps and the other does not is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -146,14 +146,11 @@ class SideBySide:
         What no run decides (constants, pins, second copies) is left aside, and why a storage is
         dropped: a plan has one word for it.
         """
-        return self._parting(
-            other, [_actions(story) for story in (self.stories[0], self.stories[other])]
-        )
+        return self._parting(other, _actions)
 
-    def decision(self, other: int = 1) -> Parting | None:
-        """Find the first difference in what is computed again, or dropped before it is."""
-        pair = (self.stories[0], self.stories[other])
-        return self._parting(other, [_that_cost(story) for story in pair])
+    def recomputation(self, other: int = 1) -> Parting | None:
+        """Find the first difference in what is computed again, whatever else is done between."""
+        return self._parting(other, _recomputed)
 
     def kept(self, other: int = 1) -> list[Difference] | None:
         """Say what the first run keeps or recomputes and another does not; see `compare_plans`.
@@ -167,8 +164,9 @@ class SideBySide:
         assert program is not None
         return compare_plans(self.trace, *(plan_of_run(program, run) for run in pair))
 
-    def _parting(self, other: int, rows: list[NDArray[np.int64]]) -> Parting | None:
+    def _parting(self, other: int, choose: Callable[[Story], NDArray[np.int64]]) -> Parting | None:
         stories = self.stories[0], self.stories[other]
+        rows = [choose(story) for story in stories]
         first, second = (_codes(story, own) for story, own in zip(stories, rows, strict=True))
         common = min(len(first), len(second))
         differs = np.flatnonzero((first[:common] != second[:common]).any(axis=1))
@@ -218,16 +216,9 @@ def _actions(story: Story) -> NDArray[np.int64]:
     return np.flatnonzero(~is_idle & ((call >= 0) | (action != COMPUTE)))
 
 
-def _that_cost(story: Story) -> NDArray[np.int64]:
-    """Rows of recomputations, and of drops of what is brought back."""
-    action, storage = story.events["action"], story.events["storage"]
-    placed = np.zeros(len(action), bool)
-    placed[story.placements] = True
-    rows = np.flatnonzero(placed | np.isin(action, DROPS))
-    order = rows[np.argsort(storage[rows], kind="stable")]
-    comes_back = (storage[order[1:]] == storage[order[:-1]]) & placed[order[1:]]
-    dropped = order[:-1][comes_back & ~placed[order[:-1]]]
-    return np.union1d(dropped, np.flatnonzero(action == RECOMPUTE))
+def _recomputed(story: Story) -> NDArray[np.int64]:
+    """Rows of recomputations."""
+    return np.flatnonzero(story.events["action"] == RECOMPUTE)
 
 
 def _codes(story: Story, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -166,16 +166,16 @@ def _show(both: SideBySide, names: list[str], top: int, draws: bool) -> None:
     _print_overhead(both, top)
     for other in range(1, len(both.runs)):
         pair = (both.labels[0], both.labels[other])
-        parting, decision = both.parting(other), both.decision(other)
+        parting, again = both.parting(other), both.recomputation(other)
         click.echo()
         if parting is None:
             click.echo(f"{pair[0]} and {pair[1]} do the same from begin to end")
             continue
-        _print_parting(pair, parting, "part")
-        if decision is None:
-            click.echo("both drop and recompute the same, but for what is not needed again")
-        elif decision.first.row != parting.first.row:
-            _print_parting(pair, decision, "first differ in what is recomputed or dropped for it")
+        _print_parting(pair, parting, "part after {} equal steps")
+        if again is None:
+            click.echo("both recompute the same, in the same order")
+        elif again.first.row != parting.first.row:
+            _print_parting(pair, again, "first recompute otherwise after {} equal recomputations")
         kept = both.kept(other)
         if kept is None:
             reason = "--trace tells" if both.trace is None else "both have to end ok to tell"
@@ -236,8 +236,8 @@ def _print_overhead(both: SideBySide, top: int) -> None:
 
 
 def _print_parting(pair: tuple[str, str], parting: Parting, how: str) -> None:
-    same = format_count(parting.actions)
-    click.echo(f"{pair[0]} and {pair[1]} {how}, after {same} such steps alike:")
+    said = how.format(format_count(parting.actions))
+    click.echo(f"{pair[0]} and {pair[1]} {said}:")
     for label, doing in zip(pair, (parting.first, parting.second), strict=True):
         click.echo(f"  {label} {_did(doing)}")
 
@@ -256,13 +256,13 @@ def _as_object(both: SideBySide, names: list[str], top: int | None) -> dict[str,
     """Give the same as an object of JSON."""
     pairs = []
     for other in range(1, len(both.runs)):
-        parting, decision, kept = both.parting(other), both.decision(other), both.kept(other)
+        parting, again, kept = both.parting(other), both.recomputation(other), both.kept(other)
         pairs.append(
             {
                 "runs": [both.labels[0], both.labels[other]],
                 "is_equal": parting is None,
                 "parting": parting and asdict(parting),
-                "decision": decision and asdict(decision),
+                "recomputation": again and asdict(again),
                 "kept": kept if kept is None else [asdict(row) for row in kept[:top]],
             }
         )

@@ -45,7 +45,7 @@ def test_a_run_and_itself_do_the_same(heuristic: str, deallocation: str) -> None
         run = run_of(random_trace(740 + seed), heuristic, deallocation=deallocation)
         both = compare([run, run])
         assert both.parting() is None
-        assert both.decision() is None
+        assert both.recomputation() is None
         assert all(first == second for first, second in both.curves())
         assert all(first == second for _, (first, second) in both.overhead)
 
@@ -82,7 +82,7 @@ def test_a_run_and_the_execution_of_its_plan_do_the_same(mutation: str) -> None:
             continue
         plan = plan_of_run(workload(trace, mutation).program, run)
         both = compare([run, execute(trace, plan, event_log=True)], trace)
-        assert both.decision() is None
+        assert both.recomputation() is None
         assert both.kept() == []
         assert all(first == second for _, (first, second) in both.overhead)
 
