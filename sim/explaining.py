@@ -196,6 +196,10 @@ class Explanation:
         storage : int
         scores : int
             So many of its evictions, the first ones, are told with all candidates.
+
+        Returns
+        -------
+        Life
         """
         events, table = self.story.events, self.story.storages
         mine = np.flatnonzero(events["storage"] == storage)
@@ -253,6 +257,10 @@ class Explanation:
         rows : list of int
         scores : int
             So many evictions for lack of memory, the first of these, are told with all candidates.
+
+        Returns
+        -------
+        list of Eviction
         """
         events = self.story.events
         forced = [row for row in rows if events["action"][row] == EVICT][:scores]

@@ -120,6 +120,10 @@ def instant(story: Story, at: str | int = PEAK) -> Instant:
         ``"peak"``, ``"end"``, a call's number (while it runs for the first time, its results
         placed), or a time as in ``"1.5ms"`` (after all that happens then).
 
+    Returns
+    -------
+    Instant
+
     Raises
     ------
     InputError
