@@ -205,7 +205,7 @@ class Explanation:
         mine = np.flatnonzero(events["storage"] == storage)
         left = mine[np.isin(events["action"][mine], (EVICT, DEALLOCATE, BANISH_STORAGE))]
         placed = np.intersect1d(mine, self.story.placements)
-        back = [step for step, _ in self.causes.returns.get(storage, [])]
+        back = self.causes.returns.get(storage, [])
         told = self.evictions(left.tolist(), scores)
         happenings: list[Eviction | Return] = [*told, *map(self.back, back)]
         return Life(

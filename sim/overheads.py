@@ -78,7 +78,7 @@ def summed(parts: Iterable[OverheadPart], fields: tuple[str, ...]) -> list[Overh
         known = sums.get(key)
         if known is None:
             empty = {f: "" for f in ("module", "operator") if f not in fields}
-            sums[key] = replace(part, **empty)
+            sums[key] = replace(part, **empty)  # type: ignore[arg-type]
         else:
             counts = ("remats", "remat_ns", "stall_ns", "search_ns")
             added = {name: getattr(known, name) + getattr(part, name) for name in counts}

@@ -6,6 +6,7 @@ storage more in memory changes every later choice.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,31 +29,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Worth:
-    """What it cost that one storage was evicted for lack of memory.
+    """What it cost that storages were evicted for lack of memory.
 
     Attributes
     ----------
-    storage : int
-    name, module, operator : str
+    storages : tuple of int
+        One; several where one call makes them, and would have had to run for each of them.
+    names : tuple of str
+    module, operator : str
+        Of the largest.
     bytes : int
-    evictions : int
-        How often it was evicted, and brought back later.
+        Of all.
+    returns : int
+        How often calls ran again to bring them back.
     cost_ns : int
-        What bringing it back took: its own call, and all that had to be computed first, and for it
-        only (`causes.Causes.in_all_ns`). Storages share such costs: they are not to be added.
+        Their time, and that of all other recomputations that nothing else needed
+        (`causes.Causes.in_all_ns`). One may be part of another: they are not to be added.
     """
 
-    storage: int
-    name: str
+    storages: tuple[int, ...]
+    names: tuple[str, ...]
     module: str
     operator: str
     bytes: int
-    evictions: int
+    returns: int
     cost_ns: int
 
     @property
     def ns_per_byte(self) -> float:
-        """What a byte would save if the storage had stayed, and nothing else had changed."""
+        """What a byte would save if they had stayed, and all else had been as it was."""
         return self.cost_ns / self.bytes
 
 
@@ -62,8 +67,8 @@ class Larger:
 
     Attributes
     ----------
-    storages : int
-        The first so many of the list are what the budget has room for in addition.
+    first : int
+        The first so many rows of the list are what the budget has room for in addition.
     budget_bytes : int
     status, slowdown, rematerializations
         As columns of a run with that budget, in which the heuristic does what it likes.
@@ -71,7 +76,7 @@ class Larger:
         The same where it may not evict these storages.
     """
 
-    storages: int
+    first: int
     budget_bytes: int
     status: str
     slowdown: float | None
@@ -83,30 +88,60 @@ class Larger:
 
 def worths(story: Story, causes: Causes) -> list[Worth]:
     """Rank storages by what their evictions cost, per byte; the dearest first."""
+    steps_of: dict[frozenset[int], list[int]] = defaultdict(list)
+    for number, storages in causes.forced.items():
+        steps_of[storages].append(number)
+    near: dict[int, list[frozenset[int]]] = defaultdict(list)
+    for storages in steps_of:
+        for storage in storages:
+            near[storage].append(storages)
     found = []
-    for storage, returns in causes.returns.items():
-        size = int(story.storages["bytes"][storage])
-        evicted = [step for step, row in returns if row != NONE]
-        if evicted and size:
-            texts = (str(story.storages[k][storage]) for k in ("name", "module", "operator"))
-            cost = sum(causes.in_all_ns[step] for step in evicted)
-            found.append(Worth(storage, *texts, size, len(evicted), cost))
-    return sorted(found, key=lambda w: (-w.ns_per_byte, -w.cost_ns, w.storage))
+    for storages in steps_of:
+        parts = {part for s in storages for part in near[s] if part <= storages}
+        numbers = {number for part in parts for number in steps_of[part]}
+        worth = _worth(story, causes, storages, numbers)
+        if worth.bytes:
+            found.append(worth)
+    return sorted(found, key=lambda w: (-w.ns_per_byte, -w.cost_ns, w.storages))
+
+
+def _worth(story: Story, causes: Causes, storages: frozenset[int], numbers: set[int]) -> Worth:
+    table = story.storages
+    ranked = sorted(storages, key=lambda s: (-int(table["bytes"][s]), s))
+    return Worth(
+        storages=tuple(ranked),
+        names=tuple(str(table["name"][s]) for s in ranked),
+        module=str(table["module"][ranked[0]]),
+        operator=str(table["operator"][ranked[0]]),
+        bytes=sum(int(table["bytes"][s]) for s in ranked),
+        returns=len(numbers),
+        cost_ns=sum(causes.in_all_ns[n] for n in numbers if not _is_within(causes, n, numbers)),
+    )
+
+
+def _is_within(causes: Causes, number: int, numbers: set[int]) -> bool:
+    """Say whether a step is needed for another of these only, and so counts with that one."""
+    if causes.story.program is None:
+        return False
+    above = causes.needed_for[number]
+    while above not in numbers and above != NONE:
+        above = causes.needed_for[above]
+    return above != NONE
 
 
 def with_more(
     story: Story, work: Workload, heuristic: Heuristic, worth: Sequence[Worth]
 ) -> list[Larger]:
-    """Run again with room for the first storage more, the first two, four, ... and all of them."""
+    """Run again with room for the first of a list more, the first two, four, ... and all."""
     budget = story.result.budget_bytes
     if budget is None:
         return []
     counts = [2**k for k in range(len(worth).bit_length()) if 2**k < len(worth)]
     found = []
     for count in [*counts, *[len(worth)] * bool(worth)]:
-        larger = budget + sum(w.bytes for w in worth[:count])
+        kept = tuple({s for w in worth[:count] for s in w.storages})
+        larger = budget + sum(int(story.storages["bytes"][s]) for s in kept)
         again = _Again(work, heuristic, larger, options_of(story.result))
-        kept = tuple(w.storage for w in worth[:count])
         found.append(Larger(count, larger, *again.run(()), *again.run(kept)))
     return found
 

@@ -53,7 +53,7 @@ OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", 
 @options.seed_option("heuristics")
 @options.json_option
 @click.pass_context
-def command(context: click.Context, source: str, as_json: bool, **given: Any) -> None:
+def command(context: click.Context, /, source: str, as_json: bool, **given: Any) -> None:
     """Tell a run's story.
 
     TRACE is replayed, or a plan executed on it; FILE.run is what rematsim replay --save-run wrote.

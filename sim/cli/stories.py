@@ -130,7 +130,7 @@ def _print_worth(told: Explanation, top: int) -> None:
         return
     click.echo("\nwhat more memory would buy: cost of bringing storages back, the dearest bytes\n")
     _print_rows(
-        ["storage", "module", "operator", "bytes", "evicted", "cost", "per MiB"],
+        ["storages", "module", "operator", "bytes", "again", "cost", "per MiB"],
         [_worth_cells(worth) for worth in told.worths],
         top,
         n_text=3,
@@ -153,9 +153,9 @@ def _print_worth(told: Explanation, top: int) -> None:
 
 def _worth_cells(worth: Worth) -> list[str]:
     return [
-        *map(name_cell, (worth.name, worth.module, worth.operator)),
+        *map(name_cell, (" ".join(worth.names), worth.module, worth.operator)),
         format_bytes(worth.bytes),
-        format_count(worth.evictions),
+        format_count(worth.returns),
         format_ns(worth.cost_ns),
         format_ns(round(worth.ns_per_byte * 2**20)),
     ]
@@ -164,7 +164,7 @@ def _worth_cells(worth: Worth) -> list[str]:
 def _larger_cells(run: Larger, budget: int) -> list[str]:
     kept = run.slowdown_keeping
     return [
-        format_count(run.storages),
+        format_count(run.first),
         format_bytes(run.budget_bytes - budget),
         format_bytes(run.budget_bytes),
         run.status if run.slowdown is None else f"{run.slowdown:.4f}",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from random_traces import random_trace
 from rematsim import heuristics
+from rematsim.causes import Causes
 from rematsim.execution import execute
 from rematsim.explaining import explain
 from rematsim.opcodes import (
@@ -259,12 +260,12 @@ def test_a_recomputation_is_for_the_first_call_that_reads_it(heuristic: str) -> 
     """Found by looking forward, call by call; a chain ends with the model's own next call."""
     for trace, run in runs(heuristic):
         told = explain(run, trace)
-        story, readers = told.story, told.causes.readers
+        story = told.story
         program = workload(trace, run.mutation).program
         for number, step in enumerate(story.steps):
             if not step.is_again:
                 continue
-            assert readers[number] == first_reader(story, program, number)
+            assert told.causes.first_reader(number) == first_reader(story, program, number)
             chain = told.causes.chain(number)
             following = next((s for s in story.steps[number:] if not s.is_again), None)
             if chain and not chain[-1].is_again:
@@ -292,18 +293,47 @@ def made_by(story: Story, program: Any, number: int) -> set[int]:
     return set(range(int(call["first_result"]), int(call["end_result"]))) - copies
 
 
-def test_what_recomputations_cost_in_all_adds_up_where_chains_end() -> None:
-    """Each counts once on the way to the model's own calls and the outputs."""
-    for trace, run in runs("h_DTR"):
+def gone_without(causes: Causes, taken: set[int]) -> set[int]:
+    """Take recomputations away: what only they needed is needed by nothing, and so on."""
+    gone = set(taken)
+    for number in range(max(taken), -1, -1):
+        readers = causes.readers[number]
+        if causes.story.steps[number].is_again and readers and gone.issuperset(readers):
+            gone.add(number)
+    return gone
+
+
+@pytest.mark.parametrize("heuristic", ["h_DTR", "h_rand"])
+def test_what_a_recomputation_cost_in_all_is_what_would_go_with_it(heuristic: str) -> None:
+    for trace, run in runs(heuristic):
         causes = explain(run, trace).causes
         steps = causes.story.steps
-        roots = [
-            number
-            for number, step in enumerate(steps)
-            if step.is_again
-            and (causes.readers[number] < 0 or not steps[causes.readers[number]].is_again)
-        ]
+        again = [number for number, step in enumerate(steps) if step.is_again]
+        for number in again:
+            gone = gone_without(causes, {number})
+            assert causes.in_all_ns[number] == sum(steps[other].cost_ns for other in gone)
+        roots = [number for number in again if causes.needed_for[number] < 0]
         assert sum(causes.in_all_ns[number] for number in roots) == run.remat_ns
+
+
+@pytest.mark.parametrize("heuristic", ["h_DTR", "h_LRU"])
+def test_the_worth_of_storages_is_what_would_go_had_they_stayed(heuristic: str) -> None:
+    """Exactly where they came back once; else each return counts for itself."""
+    count = 0
+    for trace, run in runs(heuristic):
+        told = explain(run, trace)
+        causes, steps = told.causes, told.story.steps
+        assert [w.ns_per_byte for w in told.worths] == sorted(
+            (w.ns_per_byte for w in told.worths), reverse=True
+        )
+        for worth in told.worths:
+            back = {n for n, own in causes.forced.items() if own <= set(worth.storages)}
+            gone = sum(steps[n].cost_ns for n in gone_without(causes, back))
+            assert worth.cost_ns <= gone
+            assert worth.cost_ns == gone or worth.returns > 1
+            assert worth.bytes == sum(run.storages["bytes"][s] for s in worth.storages)
+            count += 1
+    assert count > 30
 
 
 def test_a_larger_budget_is_told_as_a_run_with_it_goes() -> None:
@@ -327,6 +357,6 @@ def test_a_storage_that_must_stay_is_not_evicted() -> None:
     trace = chain(4)
     run = simulate(trace, "h_DTR", 4, event_log=True)
     told = explain(run, trace)
-    assert [(w.name, w.bytes, w.evictions, w.cost_ns) for w in told.worths] == [("t1", 1, 1, 1)]
+    assert [(w.names, w.bytes, w.returns, w.cost_ns) for w in told.worths] == [(("t1",), 1, 1, 1)]
     [larger] = told.with_more()
     assert (larger.budget_bytes, larger.slowdown, larger.slowdown_keeping) == (5, 1.0, 1.0)

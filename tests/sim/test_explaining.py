@@ -147,7 +147,7 @@ def test_a_plan_has_no_scores_and_the_rest() -> None:
         None,
         ["call 2 g"],
     )
-    assert [(w.name, w.cost_ns, w.ns_per_byte) for w in told.worths] == [("a", 2, 0.25)]
+    assert [(w.names, w.cost_ns, w.ns_per_byte) for w in told.worths] == [(("a",), 2, 0.25)]
     assert told.with_more() == []
     with pytest.raises(InputError, match="a plan"):
         explain(run, trace, "h_LRU")
