@@ -149,8 +149,8 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     """Do one run of a workload; `simulate` for callers that have everything at hand."""
     started = time.perf_counter()
     budget_bytes = budget.resolve(work.unlimited_peak_bytes)
-    settings = _settings(work, heuristic, budget_bytes, options)
-    chooser = _chooser(work, heuristic, options)
+    settings = settings_for(work, heuristic, budget_bytes, options)
+    chooser = chooser_for(work, heuristic, options)
     run = Run(work.program, settings)
     run.finish(chooser)
     run_seconds = time.perf_counter() - started
@@ -163,9 +163,10 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     return result
 
 
-def _settings(
+def settings_for(
     work: Workload, heuristic: Heuristic, budget_bytes: int | None, options: Options
 ) -> Settings:
+    """Put what a run is asked for into the engine's terms."""
     walks_afresh = options.count_accesses or _is_partial(heuristic)
     needs = heuristic.needs_bits
     memory = find_memory(options.memory)
@@ -187,7 +188,9 @@ def _is_partial(heuristic: Heuristic) -> bool:
     return heuristic.samples or heuristic.least_size > 0
 
 
-def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+def chooser_for(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+    """Get what finds a run's victims: compiled, or Python where that cannot be."""
+
     def name(s: int) -> str:
         return report.storage_names(work.trace, work.program)[s]
 

@@ -21,7 +21,8 @@ LAYERS = {
     "heuristics": "heuristics",
     "simulation": "pythonchoice memory_models allocation simulation checkpointing comparison "
     "conformance inspection audit audit_addresses audit_facts audit_ledger audit_plan audit_scores "
-    "execution plan_diff planning grid store workers sweeps addressing",
+    "execution plan_diff planning grid store workers sweeps addressing "
+    "story live overheads causes scores worth explaining side_by_side",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",
