@@ -10,7 +10,7 @@ import click
 from ..traces.wording import printable
 from . import options
 from .loading import load_of_plan, why_impossible
-from .output import format_bytes, format_count, format_ns, print_json, print_table
+from .output import format_bytes, format_count, format_ns, name_cell, print_json, print_table
 from .replay import NOT_OK
 
 if TYPE_CHECKING:
@@ -57,17 +57,26 @@ def command(
 
 
 def _print(rows: list[Difference], names: tuple[str, str], shows_all: bool) -> None:
-    """Show the rows that differ most, and the sums of all."""
+    """Say which plans they are, and how they differ."""
     click.echo(printable(f"A: {names[0]}") + "\n" + printable(f"B: {names[1]}") + "\n")
+    print_differences(rows, ("A", "B"), len(rows) if shows_all else SHOWN, "--all")
+
+
+def print_differences(
+    rows: list[Difference], labels: tuple[str, str], most: int, option: str
+) -> None:
+    """Show the rows that differ most, and the sums of all; the option named shows more."""
     if not rows:
         click.echo("both keep and recompute the same")
         return
-    header = ["module", "operator", "only A keeps", "only B keeps", "A recomputes", "B recomputes"]
-    shown = rows if shows_all else rows[:SHOWN]
-    cells = [[row.module or "-", row.operator or "-", *_cells([row])] for row in shown]
-    print_table(header, [*cells, ["all", f"{len(rows)} rows", *_cells(rows)]], n_text=2)
+    columns = [f"only {label} keeps" for label in labels]
+    columns += [f"{label} recomputes" for label in labels]
+    shown = rows[:most]
+    cells = [[name_cell(row.module), name_cell(row.operator), *_cells([row])] for row in shown]
+    total = ["all", f"{len(rows)} rows", *_cells(rows)]
+    print_table(["module", "operator", *columns], [*cells, total], n_text=2)
     if len(shown) < len(rows):
-        click.echo(f"\n{len(rows) - len(shown)} rows more: --all")
+        click.echo(f"\n{len(rows) - len(shown)} rows more: {option}")
 
 
 def _cells(rows: list[Difference]) -> list[str]:
