@@ -111,17 +111,21 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
         inner = get(arguments[0])
         if inner.kind == "random":
             raise InputError(f"{name}({inner.name}): a random choice has no scores to shorten")
+        if inner.kind == "window":
+            raise InputError(
+                f"{name}({inner.name}): a window leaves no storage between its ends out"
+            )
         if name == "sample":
             return sample(inner)
         return ignore_small(inner, *(_number(a, name) for a in arguments[1:]))
-    parameters: dict[str, float] = {}
+    parameters: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals:
             raise InputError(f"{name}({argument}): write parameters as name=value")
         if key.strip() in parameters:
             raise InputError(f"{name}: parameter {key.strip()!r} is given twice")
-        parameters[key.strip()] = _number(value, name)
+        parameters[key.strip()] = value.strip()
     return registry.build(name, **parameters)
 
 

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import math
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Any
 
 from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
+from ..partition import NO_PARTITION
 from ..state import NEEDS
 from ..texts import shown_number
 
@@ -51,13 +53,18 @@ class Heuristic:
     is_random : bool
         Whether runs depend on the seed.
     kind : str
-        ``"score"`` (scan the pool) or ``"random"`` (any storage of the pool).
+        ``"score"`` (scan the pool), ``"random"`` (any storage of the pool) or ``"window"`` (the
+        cheapest neighbors by address).
     parameters : tuple of (str, value)
         The values of its parameters.
     samples : bool
         Whether only a random part of the pool is looked at.
     least_size : float
         Storages below this part of the mean size are passed over.
+    partition : str
+        Whether expensive results are placed apart from cheap ones (``partition.PARTITIONS``).
+    drops_intermediates : bool
+        Whether what is recomputed only to recompute something else is dropped at once.
     source : str
         Digest of the file where a user's function stands, empty for those of the package.
     """
@@ -74,12 +81,19 @@ class Heuristic:
     parameters: tuple[tuple[str, Any], ...] = ()
     samples: bool = False
     least_size: float = 0.0
+    partition: str = NO_PARTITION
+    drops_intermediates: bool = False
     source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         """Note where the function comes from."""
         if not self.source:
             object.__setattr__(self, "source", _source_digest(self.function))
+
+    @property
+    def needs_addresses(self) -> bool:
+        """Whether it is of use only where memory has addresses."""
+        return self.kind == "window" or self.partition != NO_PARTITION
 
     @property
     def needs_bits(self) -> int:
@@ -144,7 +158,8 @@ def heuristic(
     name : str
         What tables and the command line call it.
     needs : tuple of str
-        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step``.
+        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step,
+        call``.
     reference : str
         Where the formula comes from.
     monotone : bool
@@ -185,23 +200,29 @@ def family(
     reference: str = "",
     monotone: bool = False,
     offline: bool = False,
+    choices: dict[str, tuple[str, ...]] | None = None,
+    traits: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: {},
 ) -> Callable[[Callable[..., Score]], Callable[..., Score]]:
-    """Declare a function of parameters with defaults that returns the score ``(state, s)``."""
+    """Declare a function of parameters with defaults that returns the score ``(state, s)``.
+
+    ``choices`` are the values of parameters that are no numbers; ``traits`` gives further
+    attributes of the Heuristic from the parameters' values.
+    """
     _check_needs(name, needs)
+    words = choices or {}
 
     def declare(make: Callable[..., Score]) -> Callable[..., Score]:
         defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
 
         @functools.lru_cache(maxsize=64)  # one function for a set of parameters is compiled once
-        def build(**given: float) -> Heuristic:
+        def build(**given: Any) -> Heuristic:
             for key in given:
                 if key not in defaults:
                     known = ", ".join(defaults)
                     raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
+            given = {k: _value(name, v, words.get(k, ())) for k, v in given.items()}
             values = {**defaults, **given}
-            shown = ",".join(
-                f"{k}={shown_number(v)}" for k, v in values.items() if v != defaults[k]
-            )
+            shown = ",".join(f"{k}={_shown(v)}" for k, v in values.items() if v != defaults[k])
             return Heuristic(
                 f"{name}({shown})" if shown else name,
                 inlineable(make(**values)),
@@ -211,12 +232,32 @@ def family(
                 monotone,
                 offline,
                 parameters=tuple(values.items()),
+                **traits(values),
             )
 
         _register(name, build)
         return make
 
     return declare
+
+
+def _value(name: str, given: Any, words: tuple[str, ...]) -> Any:
+    """Read the value of a parameter: one of some words, or a number where there are none."""
+    if words:
+        if given not in words:
+            raise InputError(f"{name}: parameter ({given}): it is one of {', '.join(words)}")
+        return given
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name}: parameter ({given}): it is a finite number")
+    return number
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else shown_number(value)
 
 
 def declare_random(name: str, reference: str, summary: str) -> None:
@@ -228,7 +269,7 @@ def declare_random(name: str, reference: str, summary: str) -> None:
 def _fixed(made: Heuristic) -> Factory:
     """Make the factory of a heuristic that has no parameters."""
 
-    def build(**given: float) -> Heuristic:
+    def build(**given: Any) -> Heuristic:
         if given:
             raise UnknownNameError(f"{made.name}: it has no parameters ({', '.join(given)})")
         return made
@@ -261,13 +302,15 @@ def is_known(name: str) -> bool:
     return name in _factories
 
 
-def build(name: str, **parameters: float) -> Heuristic:
+def build(name: str, **parameters: Any) -> Heuristic:
     """Make a built-in heuristic from its name and parameters.
 
     Raises
     ------
     UnknownNameError
-        If there is none of that name, with the nearest that there is.
+        If there is none of that name, with the nearest that there is, or no such parameter.
+    InputError
+        If a parameter is not what it should be.
     """
     _load_all()
     if name not in _factories:

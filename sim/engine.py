@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from . import memory, neighborhood
 from .classes import join
-from .events import log, log_result
+from .events import NOTHING, log, log_result
 from .jit import call_at, kernel, shared_kernel
 from .opcodes import (
     BANISH,
     COMPUTE,
+    DEALLOCATE,
     DROP_DUPLICATE,
     EVICT,
     OK,
@@ -46,7 +47,7 @@ GO_ON = 4
 CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
 
 # What `choose` answers instead of a number of victims.
-ASK_PYTHON, NAN_SCORE = -1, -2
+ASK_PYTHON, NAN_SCORE, NO_WINDOW = -1, -2, -3
 
 
 def run(program: Program, state: State, choose: int) -> int:
@@ -228,6 +229,8 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
             return NOT_A_NUMBER
         if count == ASK_PYTHON:
             return CHOOSE
+        if count == NO_WINDOW:
+            return OOM
         for i in range(count):
             evict(program, state, state.victims[i], EVICT, call.origin)
         here.victims = 0
@@ -378,8 +381,29 @@ def let_go(program: Program, state: State, c: int) -> None:
         if state.storages[s].residence >= BANISHED:
             continue
         unlock(state, s)
+        if state.run[0].drops_intermediates:
+            drop_intermediate(program, state, s)
         if state.run[0].tracks_waiting:
             for t in range(call.first_result, call.end_result):
                 stop_waiting(program, state, t, s)
             if obeys_banish(state, s):
                 try_banish(program, state, s)
+
+
+@shared_kernel
+def drop_intermediate(program: Program, state: State, s: int) -> None:
+    """Drop what was recomputed though the program does not hold it, if no call waits to read it.
+
+    The calls that wait are those whose results are pending, not those that these will need.
+    """
+    is_held = state.holds[s].references > 0 or state.holds[s].remat_count == 0
+    if is_held or state.storages[s].pool_slot < 0 or obeys_banish(state, s):
+        return
+    here = state.run[0]
+    end = 0 if here.depth == 0 else state.frames[here.depth - 1].end
+    for i in range(end):
+        call = program.calls[program.tensors[state.pending[i]].call]
+        for j in range(call.first_source, call.end_source):
+            if program.sources[j] == s and not state.defined[state.pending[i]]:
+                return
+    evict(program, state, s, DEALLOCATE, NOTHING)

@@ -45,6 +45,8 @@ class Settings:
     pause_at_bytes: int | None = None
     memory: str = "counter"  # or a model with addresses
     memory_settings: tuple[int, ...] = ()
+    sides: NDArray[np.uint8] | None = None  # by call, with addresses: where results are placed
+    drops_intermediates: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Run:
             settings.policy == BANISH or self.program.has_irreplaceable,
             settings.logs_events,
             settings.in_place,
+            settings.drops_intermediates,
             _or_no_limit(settings.pause_at_bytes),
             seeded(settings.seed),
         )
@@ -117,7 +120,7 @@ class Run:
         self.state.room["serve"] = self.serve.address
         self.state.settings[:] = 0
         self.state.settings[: len(settings.memory_settings)] = settings.memory_settings
-        self.state.sides[:] = 0
+        self.state.sides[:] = 0 if settings.sides is None else settings.sides
         self.ask_memory(BEGIN)
 
     def ask_memory(self, request: int, subject: int = 0) -> int:
