@@ -147,7 +147,7 @@ def _cost_with_class(state: State, s: int) -> int:
     if state.storages[s].residence != EVICTED:
         return 0
     row = state.classes[find(state, state.holds[s].class_node)]
-    return max(row.cost_ns, state.storages[s].cost_ns)  # type: ignore[no-any-return]
+    return max(row.cost_ns, state.storages[s].cost_ns)
 
 
 @shared_kernel

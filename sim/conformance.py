@@ -26,11 +26,12 @@ from .inspection import (
     Inspector,
     Recorder,
     Trial,
+    enlarged,
     run_in_python,
     trials,
 )
 from .jit import is_compiling
-from .memory_models import ARENA, COUNTER
+from .memory_models import ARENA
 from .opcodes import COMPUTE
 from .result import RunResult
 from .simulation import simulate
@@ -291,11 +292,13 @@ class _Checks:
         self, trial: Trial, heuristic: Heuristic | None = None, **options: Any
     ) -> RunResult:
         asked = {"deallocation": trial.deallocation, "slowdown_limit": LIMIT, **options}
-        asked["memory"] = ARENA if self.heuristic.needs_addresses else COUNTER
+        trace = trial.trace
+        if self.heuristic.needs_addresses:
+            asked["memory"], trace = ARENA, enlarged(trace)
         with warnings.catch_warnings():
             if not self.is_compiled:
                 warnings.simplefilter("ignore")
-            return simulate(trial.trace, heuristic or self.heuristic, trial.budget, **asked)
+            return simulate(trace, heuristic or self.heuristic, trial.budget, **asked)
 
     def _figures(self, trial: Trial, heuristic: Heuristic | None = None) -> tuple[Any, ...]:
         result = self._simulate(trial, heuristic)
@@ -323,7 +326,8 @@ class _Checks:
 
     def _hindsight(self, trace: Trace) -> Iterator[str]:
         """Name the cuts of a trace that change what was decided before them."""
-        budget = str(int(0.6 * workload(trace).unlimited_peak_bytes))
+        whole_trace = enlarged(trace) if self.heuristic.needs_addresses else trace
+        budget = str(int(0.6 * workload(whole_trace).unlimited_peak_bytes))
         whole = self._events(trace, budget)
         for cut in CUTS:
             end = int(cut * trace.n_instructions)

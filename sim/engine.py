@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from . import memory, neighborhood
 from .classes import join
-from .events import NOTHING, log, log_result
+from .events import log, log_result
 from .jit import call_at, kernel, shared_kernel
 from .opcodes import (
     BANISH,
     COMPUTE,
-    DEALLOCATE,
     DROP_DUPLICATE,
     EVICT,
     OK,
@@ -25,6 +24,7 @@ from .opcodes import (
 )
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
+    drop_intermediate,
     evict,
     hand_over,
     is_awaited_elsewhere,
@@ -388,22 +388,3 @@ def let_go(program: Program, state: State, c: int) -> None:
                 stop_waiting(program, state, t, s)
             if obeys_banish(state, s):
                 try_banish(program, state, s)
-
-
-@shared_kernel
-def drop_intermediate(program: Program, state: State, s: int) -> None:
-    """Drop what was recomputed though the program does not hold it, if no call waits to read it.
-
-    The calls that wait are those whose results are pending, not those that these will need.
-    """
-    is_held = state.holds[s].references > 0 or state.holds[s].remat_count == 0
-    if is_held or state.storages[s].pool_slot < 0 or obeys_banish(state, s):
-        return
-    here = state.run[0]
-    end = 0 if here.depth == 0 else state.frames[here.depth - 1].end
-    for i in range(end):
-        call = program.calls[program.tensors[state.pending[i]].call]
-        for j in range(call.first_source, call.end_source):
-            if program.sources[j] == s and not state.defined[state.pending[i]]:
-                return
-    evict(program, state, s, DEALLOCATE, NOTHING)
