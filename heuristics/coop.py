@@ -13,17 +13,16 @@ from typing import Any
 from ..jit import inlineable
 from ..partition import BY_CLASS, PARTITIONS
 from ..state import State
+from .parameters import OneOf, Truth
 from .registry import family
 from .terms import call_cost, own_cost, ratio, size, staleness
-
-YES_NO = ("yes", "no")
 
 
 def _traits(values: dict[str, Any]) -> dict[str, Any]:
     return {
-        "kind": "window" if values["window"] == "yes" else "score",
+        "kind": "window" if values["window"] else "score",
         "partition": values["partition"],
-        "drops_intermediates": values["drop"] == "yes",
+        "drops_intermediates": values["drop"],
     }
 
 
@@ -41,16 +40,16 @@ def _alone(state: State, s: int) -> float:
     "Coop",
     needs=("classes", "call"),
     reference="Zhang et al., NeurIPS 2023, and its code in OneFlow",
-    choices={"window": YES_NO, "partition": PARTITIONS, "drop": YES_NO},
+    allowed={"window": Truth(), "partition": OneOf(PARTITIONS), "drop": Truth()},
     traits=_traits,
 )
 def coop(
-    window: str = "yes", partition: str = BY_CLASS, drop: str = "no"
+    window: bool = True, partition: str = BY_CLASS, drop: bool = False
 ) -> Callable[[State, int], float]:
     """(c + ẽ of its call) / s, summed over neighbors by address: the cheapest window goes.
 
     ẽ of its call: the classes of the evicted among what its call reads and makes. With
-    ``window=no`` one storage goes at a time, the score divided by m; with ``drop=yes`` what is
+    ``window=false`` one storage goes at a time, the score divided by m; with ``drop=true`` what is
     recomputed only to recompute something else goes at once.
     """
-    return _in_window if window == "yes" else _alone
+    return _in_window if window else _alone

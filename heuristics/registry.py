@@ -11,7 +11,6 @@ import functools
 import hashlib
 import importlib
 import inspect
-import math
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
 from ..partition import NO_PARTITION
 from ..state import NEEDS
-from ..texts import shown_number
+from .parameters import Rules, check_rules, shown
 
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
@@ -57,6 +56,8 @@ class Heuristic:
         cheapest neighbors by address).
     parameters : tuple of (str, value)
         The values of its parameters.
+    allowed : mapping of str to Rule
+        What these may be.
     samples : bool
         Whether only a random part of the pool is looked at.
     least_size : float
@@ -84,6 +85,7 @@ class Heuristic:
     partition: str = NO_PARTITION
     drops_intermediates: bool = False
     source: str = field(default="", compare=False)
+    allowed: Rules = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Note where the function comes from."""
@@ -196,68 +198,55 @@ def heuristic(
 def family(
     name: str,
     *,
+    allowed: Rules | None = None,
     needs: tuple[str, ...] = (),
     reference: str = "",
     monotone: bool = False,
     offline: bool = False,
-    choices: dict[str, tuple[str, ...]] | None = None,
     traits: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: {},
 ) -> Callable[[Callable[..., Score]], Callable[..., Score]]:
     """Declare a function of parameters with defaults that returns the score ``(state, s)``.
 
-    ``choices`` are the values of parameters that are no numbers; ``traits`` gives further
-    attributes of the Heuristic from the parameters' values.
+    ``allowed`` says what each of the parameters may be; ``traits`` gives further attributes of the
+    Heuristic from the parameters' values.
     """
     _check_needs(name, needs)
-    words = choices or {}
+    rules = allowed or {}
 
     def declare(make: Callable[..., Score]) -> Callable[..., Score]:
         defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
+        check_rules(name, defaults, rules)
 
         @functools.lru_cache(maxsize=64)  # one function for a set of parameters is compiled once
-        def build(**given: Any) -> Heuristic:
-            for key in given:
-                if key not in defaults:
-                    known = ", ".join(defaults)
-                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
-            given = {k: _value(name, v, words.get(k, ())) for k, v in given.items()}
-            values = {**defaults, **given}
-            shown = ",".join(f"{k}={_shown(v)}" for k, v in values.items() if v != defaults[k])
+        def made(*values: Any) -> Heuristic:
+            parameters = tuple(zip(defaults, values, strict=True))
+            told = ",".join(f"{k}={shown(v)}" for k, v in parameters if v != defaults[k])
             return Heuristic(
-                f"{name}({shown})" if shown else name,
-                inlineable(make(**values)),
+                f"{name}({told})" if told else name,
+                inlineable(make(*values)),
                 needs,
                 reference,
                 _summary(make),
                 monotone,
                 offline,
-                parameters=tuple(values.items()),
-                **traits(values),
+                parameters=parameters,
+                allowed=rules,
+                **traits(dict(parameters)),
             )
+
+        def build(**given: Any) -> Heuristic:
+            for key in given:
+                if key not in defaults:
+                    known = ", ".join(defaults) or "none"
+                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
+            values = {**defaults, **given}
+            read = [rules[k].value(f"{name}: {k}", v) for k, v in values.items()]
+            return made(*(v if isinstance(v, str | bool) else float(v) for v in read))
 
         _register(name, build)
         return make
 
     return declare
-
-
-def _value(name: str, given: Any, words: tuple[str, ...]) -> Any:
-    """Read the value of a parameter: one of some words, or a number where there are none."""
-    if words:
-        if given not in words:
-            raise InputError(f"{name}: parameter ({given}): it is one of {', '.join(words)}")
-        return given
-    try:
-        number = float(given)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{name}: parameter ({given}): it is a finite number")
-    return number
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else shown_number(value)
 
 
 def declare_random(name: str, reference: str, summary: str) -> None:
@@ -308,17 +297,25 @@ def build(name: str, **parameters: Any) -> Heuristic:
     Raises
     ------
     UnknownNameError
-        If there is none of that name, with the nearest that there is, or no such parameter.
+        If there is none of that name, with the nearest that there is.
     InputError
-        If a parameter is not what it should be.
+        If a parameter is not what it may be.
     """
     _load_all()
     if name not in _factories:
-        lowered = {known.lower(): known for known in _factories}
-        close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
-        hint = f" (did you mean {lowered[close[0]]}?)" if close else ""
         raise UnknownNameError(
-            f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
+            f"unknown heuristic {name!r}{_hint(name)}; known: {', '.join(names())}, "
             "or file.py:function of your own"
         )
     return _factories[name](**parameters)
+
+
+def _hint(name: str) -> str:
+    """Say what may have been meant."""
+    from .static.registry import is_known as is_planner
+
+    if is_planner(name.partition("(")[0].strip()):
+        return " (it is a planner: see plan, or --method of sweep)"
+    lowered = {known.lower(): known for known in _factories}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
+    return f" (did you mean {lowered[close[0]]}?)" if close else ""

@@ -342,7 +342,7 @@ def ladder() -> Trace:
     return builder.build()
 
 
-@pytest.mark.parametrize(("drop", "gone"), [("no", "d"), ("yes", "abcd")])
+@pytest.mark.parametrize(("drop", "gone"), [("false", "d"), ("true", "abcd")])
 def test_what_was_recomputed_on_the_way_goes_at_once(drop: str, gone: str) -> None:
     """To have d again, a, b and c are computed, which the program has given up before."""
     run = simulate(
@@ -355,7 +355,7 @@ def test_what_was_recomputed_on_the_way_goes_at_once(drop: str, gone: str) -> No
     assert "".join(names[recomputed]) == "abcd"
     dropped = np.flatnonzero(action == ACTIONS.index("deallocate"))
     assert "".join(names[dropped[dropped > recomputed[0]]]) == gone
-    assert victims(run) == (["d", "a"] if drop == "no" else ["d"])
+    assert victims(run) == (["d", "a"] if drop == "false" else ["d"])
 
 
 def test_what_two_calls_wait_for_is_kept_for_the_second() -> None:
@@ -371,7 +371,9 @@ def test_what_two_calls_wait_for_is_kept_for_the_second() -> None:
     builder.call("f", ["p", "q"], [("y", UNIT, -1)], 1)
     for name in "pq":
         builder.release(name)
-    run = simulate(builder.build(), "Coop(drop=yes)", 4 * UNIT, memory="arena", slowdown_limit=None)
+    run = simulate(
+        builder.build(), "Coop(drop=true)", 4 * UNIT, memory="arena", slowdown_limit=None
+    )
     assert (run.status, run.rematerializations) == ("ok", 3)
 
 
@@ -380,7 +382,7 @@ def test_what_two_calls_wait_for_is_kept_for_the_second() -> None:
 
 @pytest.mark.parametrize("mutation", ["copy", "inplace"])
 @pytest.mark.parametrize("deallocation", ["eager", "banish", "ignore"])
-@pytest.mark.parametrize("heuristic", ["Coop", "Coop(drop=yes)", "h_DTE"])
+@pytest.mark.parametrize("heuristic", ["Coop", "Coop(drop=true)", "h_DTE"])
 def test_a_run_can_be_repeated(heuristic: str, deallocation: str, mutation: str) -> None:
     """The same inputs give the same run, whatever ran before."""
     asked: dict[str, Any] = {"memory": "arena", "mutation": mutation, "deallocation": deallocation}
@@ -394,17 +396,17 @@ def test_a_run_can_be_repeated(heuristic: str, deallocation: str, mutation: str)
 
 def test_without_addresses_it_says_what_to_give() -> None:
     """A window is a stretch of addresses: where there are none, the remedy is named."""
-    for asked in ("Coop", "Coop(window=no)"):
+    for asked in ("Coop", "Coop(window=false)"):
         with pytest.raises(HeuristicError, match=r"Coop.*memory counter.*--memory arena"):
             simulate("synthetic:chain:4", asked)
-    run = simulate("synthetic:chain:4", "Coop(window=no,partition=none)", 5)
+    run = simulate("synthetic:chain:4", "Coop(window=false,partition=none)", 5)
     assert run.status == "ok"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Coop(partition=both)", "Coop: parameter (both): it is one of class, density, none"),
+        ("Coop(partition=both)", "Coop: partition (both): it is class, density or none"),
         ("Coop(windows=no)", "Coop: parameter 'windows': it has window, partition, drop"),
         ("sample(Coop)", "sample(Coop): a window leaves no storage"),
     ],
@@ -415,7 +417,7 @@ def test_what_is_wrong_with_its_parameters_is_said(text: str, message: str) -> N
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize("name", ["Coop", "Coop(window=no,drop=yes)", "h_DTE"])
+@pytest.mark.parametrize("name", ["Coop", "Coop(window=false,drop=true)", "h_DTE"])
 def test_it_keeps_the_contract(name: str) -> None:
     report = check_heuristic(name)
     assert report.is_ok, str(report)
