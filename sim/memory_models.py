@@ -17,6 +17,7 @@ from .errors import BudgetError, InputError, UnknownNameError
 from .texts import split_list
 
 COUNTER = "counter"
+ARENA = "arena"
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<arguments>.*)\)", re.DOTALL)
 
 
@@ -57,8 +58,8 @@ def _arena(arguments: list[str]) -> MemoryModel:
         if key != "small_area" or not equals:
             raise InputError(f"memory arena({argument}): its setting is small_area=BYTES")
         small = _bytes(value, "memory arena: small_area")
-    shown = f"arena(small_area={small})" if small else "arena"
-    return MemoryModel(shown, "arena", (small,))
+    shown = f"{ARENA}(small_area={small})" if small else ARENA
+    return MemoryModel(shown, ARENA, (small,))
 
 
 def _bytes(text: str, where: str) -> int:
@@ -77,7 +78,7 @@ def _bytes(text: str, where: str) -> int:
 # Readers of the settings, by name of the model.
 MODELS: dict[str, tuple[Callable[[list[str]], MemoryModel], str]] = {
     COUNTER: (_counter, "counts bytes: what fits the budget in sum, fits"),
-    "arena": (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
+    ARENA: (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
 }
 
 

@@ -14,10 +14,10 @@ LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
-    "sequences ondemand space state layout lowering memory serving pieces arena pool events "
-    "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
-    "moment_bounds bounds requirements result report buffers buffer_files lifetimes placing "
-    "stacking",
+    "sequences ondemand space state layout lowering memory serving pieces arena partition pool "
+    "events randomness classes neighborhood nextuse residence engine choosing windows compiled "
+    "runner workload moment_bounds bounds requirements result report buffers buffer_files "
+    "lifetimes placing stacking",
     "heuristics": "heuristics",
     "simulation": "pythonchoice memory_models allocation simulation checkpointing comparison "
     "conformance inspection audit audit_addresses audit_facts audit_ledger audit_plan audit_scores "
