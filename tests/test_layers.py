@@ -11,7 +11,8 @@ import pytest
 # From the bottom to the top; a module may import from its own layer and from those before it.
 # The longest matching prefix decides, so that a module can stand apart from its package.
 LAYERS = {
-    "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
+    "foundation": "errors opcodes files garbage texts budgets allocator_settings jit compiler "
+    "traces.cache",
     "traces": "traces",
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
     "sequences ondemand state layout lowering memory pool events randomness classes neighborhood "
