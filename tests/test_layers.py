@@ -11,13 +11,12 @@ import pytest
 # From the bottom to the top; a module may import from its own layer and from those before it.
 # The longest matching prefix decides, so that a module can stand apart from its package.
 LAYERS = {
-    "foundation": "errors opcodes files garbage texts budgets allocator_settings jit compiler "
-    "traces.cache",
+    "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
-    "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
-    "sequences ondemand state layout lowering memory pool events randomness classes neighborhood "
-    "nextuse residence engine choosing compiled runner workload moment_bounds bounds requirements "
-    "result report",
+    "engine": "allocator_settings program view_folding schedules static_graph plan plan_files "
+    "plan_reading following sequences ondemand state layout lowering memory pool events "
+    "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
+    "moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
