@@ -17,6 +17,8 @@ from .traces.wording import show
 MIB = 1 << 20
 NO_LIMIT = 2**62
 LARGE_BUFFER_MB = 20  # a large segment that several blocks share
+ALIGNMENT = 512  # bytes
+FIRST_INTERVAL = 20  # the logarithm of 1 MiB
 INTERVALS = 16  # of sizes that may be rounded differently: from 1 MiB, 2 MiB, ... 32 GiB on
 MAX_MB = NO_LIMIT // MIB
 MAX_TEXT = 1000
@@ -67,6 +69,15 @@ class AllocatorSettings:
     garbage_collection_threshold: float = 0.0
     expandable_segments: bool = False
     ignored: tuple[str, ...] = field(default=(), compare=False)
+
+    def rounded(self, size: int) -> int:
+        """Give the size of the block that a request needs."""
+        place = min(max(size.bit_length() - 1 - FIRST_INTERVAL, 0), INTERVALS - 1)
+        divisions = self.roundup_divisions[place]
+        part = ALIGNMENT
+        if divisions > 1 and size > ALIGNMENT * divisions:
+            part = (1 << (size.bit_length() - 1)) // divisions
+        return max(-(-size // part) * part, ALIGNMENT)
 
     def __str__(self) -> str:
         """Write what is not the default, in one order, as `parse_settings` reads it."""
