@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from ..jit import inlineable
+from ..space import FREE, NONE
 from ..state import State
 
 
@@ -84,7 +85,15 @@ def remat_count(state: State, s: int) -> float:
 @inlineable
 def free_neighbor_bytes(state: State, s: int) -> float:
     """Free bytes at the storage's two ends; none where memory has no addresses."""
-    return 0.0
+    if state.memory[0].serve == 0 or state.places[s].piece == NONE:
+        return 0.0
+    piece = state.pieces[state.places[s].piece]
+    total = 0
+    if state.pieces[piece.before].storage == FREE:
+        total += state.pieces[piece.before].size_bytes
+    if state.pieces[piece.after].storage == FREE:
+        total += state.pieces[piece.after].size_bytes
+    return float(total)
 
 
 @inlineable

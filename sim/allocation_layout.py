@@ -257,7 +257,6 @@ class FreeBlocks:
         rounded = self.settings.rounded(size)
         self._pools[rounded <= SMALL].add(Block(address, rounded))
 
-
     def take_segment(self, address: int, size: int) -> None:
         """Note that memory was taken from the device."""
         pool = self._pools[size <= SMALL_SEGMENT]

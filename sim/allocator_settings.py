@@ -22,6 +22,7 @@ FIRST_INTERVAL = 20  # the logarithm of 1 MiB
 INTERVALS = 16  # of sizes that may be rounded differently: from 1 MiB, 2 MiB, ... 32 GiB on
 MAX_MB = NO_LIMIT // MIB
 MAX_TEXT = 1000
+BILLION = 10**9  # kernels count the threshold in billionths
 
 IGNORED = (
     "pinned_use_cuda_host_register",
@@ -78,6 +79,16 @@ class AllocatorSettings:
         if divisions > 1 and size > ALIGNMENT * divisions:
             part = (1 << (size.bit_length() - 1)) // divisions
         return max(-(-size // part) * part, ALIGNMENT)
+
+    def as_integers(self) -> tuple[int, ...]:
+        """Give them as the kernels read them (``caching.py``)."""
+        return (
+            self.max_split_bytes,
+            self.max_non_split_rounding_bytes,
+            round(self.garbage_collection_threshold * BILLION),
+            int(self.expandable_segments),
+            *self.roundup_divisions,
+        )
 
     def __str__(self) -> str:
         """Write what is not the default, in one order, as `parse_settings` reads it."""

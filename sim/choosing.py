@@ -68,9 +68,11 @@ def walk_afresh(program: Program, state: State, s: int) -> None:
 
 @kernel
 def take(state: State, s: int, score: float) -> int:
-    """Answer with one victim."""
+    """Answer with one victim, after a look at the whole pool."""
+    run = state.run[0]
+    run.search_steps += run.pool_count
     state.victims[0] = s
-    state.run[0].score = score
+    run.score = score
     return 1
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .traces.trace import Trace
 
 # Options that tell one cell from another, as columns do.
-OPTIONS = ("mutation", "deallocation", "slowdown_limit")
+OPTIONS = ("mutation", "deallocation", "slowdown_limit", "memory")
 MAX_SEEDS = 10_000
 
 Seeds: TypeAlias = "int | str | Iterable[int]"
@@ -69,7 +69,7 @@ class Method:
 
 @dataclass(frozen=True)
 class StaticMethod:
-    """A planner, and how long it may take; no option of a replay changes what it gives."""
+    """A planner, and how long it may take; of the options only the memory model changes a row."""
 
     planner: Planner
     time_limit: float | None = None
@@ -97,7 +97,7 @@ class StaticMethod:
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""
-        return ["static", self.time_limit]
+        return ["static", self.time_limit, options.memory]
 
 
 class Run(NamedTuple):

@@ -28,7 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_ledger", "audit_plan", "audit_scores", "conformance", "errors", "files"),
+    *("audit", "audit_addresses", "audit_ledger", "audit_plan", "audit_scores", "conformance"),
+    *("errors", "files"),
     *("garbage", "grid", "plan_diff", "plan_files"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }
@@ -130,7 +131,7 @@ class Entry:
     address: int
 
 
-_in_python: list[Any] = []  # uncompiled, an address is an index into it
+_in_python: list[Any] = [None]  # uncompiled, an address is an index into it; 0 is none
 
 
 class _CallAt:

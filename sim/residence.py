@@ -119,7 +119,7 @@ def evict(program: Program, state: State, s: int, action: int, cause_call: int) 
     """Drop a storage and count it: for want of memory, or as the deallocation policy says."""
     run = state.run[0]
     vacate(program, state, s)
-    memory.free(state, state.storages[s].size_bytes)
+    memory.free(program, state, s)
     run.evictions += 1
     run.pressure_evictions += action == EVICT
     state.recorded[run.recorded] = program.storages[s].root

@@ -128,6 +128,17 @@ class RunResult:
         Seconds that planning was allowed; None: no limit.
     calls : int or None
         Calls of the trace; None in files written before there was this column.
+    reserved_peak_bytes : int or None
+        Most bytes taken from the device; this and the next two are of memory models with addresses.
+    fragmentation : float or None
+        Mean, over the calls for which something was evicted, of the bytes free then over the
+        budget.
+    largest_hole_bytes : int or None
+        The largest free piece when memory ran out.
+    search_steps : int or None
+        Storages or pieces considered as victims, all choices together; None of plans.
+    retries : int or None
+        How often a request was tried again after room had been made.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -173,6 +184,11 @@ class RunResult:
     predicted_peak_bytes: int | None = None
     time_limit: float | None = None
     calls: int | None = None
+    reserved_peak_bytes: int | None = None
+    fragmentation: float | None = None
+    largest_hole_bytes: int | None = None
+    search_steps: int | None = None
+    retries: int | None = None
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)

@@ -20,6 +20,7 @@ from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
 from .lowering import MUTATIONS
+from .memory_models import COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
 from .pythonchoice import PythonScan
 from .result import RunResult, slowdown
@@ -49,6 +50,9 @@ class Options:
         For heuristics that draw random numbers.
     mutation : {"copy", "inplace"}
         Whether the new value of a mutated operand is a copy.
+    memory : str
+        The memory model, with its settings: ``counter``, ``arena``, ``arena(small_area=10MiB)``
+        (docs/semantics.md, 7).
     count_accesses : bool
         Whether to run the plain algorithm and count its work; slow.
     event_log : bool
@@ -63,6 +67,7 @@ class Options:
     slowdown_limit: float | None = 2.0
     seed: int = 0
     mutation: str = "copy"
+    memory: str = COUNTER
     count_accesses: bool = False
     event_log: bool = False
     live_sets: bool = False
@@ -74,6 +79,7 @@ class Options:
             given = getattr(self, name)
             if given not in known:
                 raise UnknownNameError(f"{name} {given!r}: it is one of {', '.join(known)}")
+        object.__setattr__(self, "memory", parse_memory(self.memory))
         limit: object = self.slowdown_limit
         seed: object = self.seed
         if limit is not None and not (
@@ -109,8 +115,8 @@ def simulate(
         All bytes at once, constants and outputs included: ``"6GiB"``, an int of bytes, ``"0.5x"``
         or a float as a fraction of the unlimited peak, or ``"unlimited"``.
     **options
-        The fields of `Options`: ``deallocation, slowdown_limit, seed, mutation, count_accesses,
-        event_log, live_sets, cached``.
+        The fields of `Options`: ``deallocation, slowdown_limit, seed, mutation, memory,
+        count_accesses, event_log, live_sets, cached``.
 
     Returns
     -------
@@ -162,6 +168,7 @@ def _settings(
 ) -> Settings:
     walks_afresh = options.count_accesses or _is_partial(heuristic)
     needs = heuristic.needs_bits
+    memory = find_memory(options.memory)
     return Settings(
         budget_bytes=budget_bytes,
         policy=DEALLOCATIONS.index(options.deallocation),
@@ -171,6 +178,8 @@ def _settings(
         seed=options.seed,
         in_place=options.mutation == "inplace",
         logs_events=options.event_log,
+        memory=memory.model,
+        memory_settings=memory.settings,
     )
 
 
@@ -261,6 +270,8 @@ def _result(
         kind="online",
         method=heuristic.name,
         deallocation=options.deallocation,
+        memory=options.memory,
+        search_steps=facts["search_steps"],
         slowdown_limit=options.slowdown_limit,
         seed=options.seed if heuristic.is_random else None,
         status=STATUSES[run.code],

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .jit import Bundle
 from .program import Program
+from .space import PIECE_FIELDS, PLACE_FIELDS, SETTINGS_LENGTH, SPACE_FIELDS
 
 # Where the data of a storage is.
 EVICTED = 0  # not in memory: never computed yet, or dropped
@@ -69,6 +70,7 @@ RUN_FIELDS = np.dtype(
         ("rematerializations", "i8"),
         ("evaluations", "i8"),
         ("metadata_accesses", "i8"),
+        ("search_steps", "i8"),  # storages or pieces considered to make room
         ("created_storages", "i8"),  # with a size; and the bytes of them: for mean sizes
         ("created_bytes", "i8"),
         # pool: State.pool[0:pool_end], holes are -1
@@ -97,7 +99,13 @@ RUN_FIELDS = np.dtype(
 )
 FACT = {name: place for place, name in enumerate(RUN_FIELDS.names or ())}
 MEMORY_FIELDS = np.dtype(
-    [("used_bytes", "i8"), ("budget_bytes", "i8"), ("peak_bytes", "i8")], align=True
+    [
+        ("used_bytes", "i8"),
+        ("budget_bytes", "i8"),
+        ("peak_bytes", "i8"),
+        ("serve", "i8"),  # address of the memory model's entry point (`serving.py`); 0: none
+    ],
+    align=True,
 )
 # One cache line a storage: what scores read.
 STORAGE_FIELDS = np.dtype(
@@ -157,6 +165,8 @@ EVENT_FIELDS = np.dtype(
         ("score", "f8"),
         ("bytes", "i8"),
         ("memory_after_bytes", "i8"),
+        ("address", "i8"),
+        ("reserved_after_bytes", "i8"),
         ("call", "i8"),
         ("storage", "i8"),
         ("cause_call", "i8"),
@@ -179,6 +189,8 @@ class State(Bundle):
         what is asked for, in the order of ``ASKED_FIELDS``.
     room : void
         The row of ``memory``.
+    has_addresses : bool
+        Whether there is room for pieces.
 
     Notes
     -----
@@ -201,6 +213,12 @@ class State(Bundle):
     recorded       int32   root tensors evicted since Python last looked
     events         record  `EVENT_FIELDS`, likewise
     text           uint8   what is recorded, in decimal, once it is rendered
+    space          record  one row of `SPACE_FIELDS`; this and what follows: with addresses only
+    settings       int64   of the memory model
+    pieces         record  `PIECE_FIELDS`: all addresses, in use or free
+    places         record  by storage: its piece, and the address that it has, or had last
+    placed         record  likewise by result of the call under way; the workspace after the last
+    sides          uint8   by call: the end of a free piece at which its results are placed
     ============== ======= ============================================================
     """
 
@@ -223,6 +241,12 @@ class State(Bundle):
     recorded: NDArray[np.int32]
     events: Any
     text: NDArray[np.uint8]
+    space: Any
+    settings: NDArray[np.int64]
+    pieces: Any
+    places: Any
+    placed: Any
+    sides: NDArray[np.uint8]
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "run": RUN_FIELDS,
@@ -244,6 +268,12 @@ class State(Bundle):
         "recorded": np.int32,
         "events": EVENT_FIELDS,
         "text": np.uint8,
+        "space": SPACE_FIELDS,
+        "settings": np.int64,
+        "pieces": PIECE_FIELDS,
+        "places": PLACE_FIELDS,
+        "placed": PLACE_FIELDS,
+        "sides": np.uint8,
     }
 
     def __init__(self, **arrays: Any) -> None:
@@ -251,6 +281,7 @@ class State(Bundle):
         self.facts = self.run.view(np.int64, np.ndarray)
         self.asked = self.facts[: len(ASKED_FIELDS)]
         self.room = self.memory.view(MEMORY_FIELDS, np.ndarray)[0]
+        self.has_addresses = len(self.pieces) > 1
 
     def remember(self, start: NDArray[np.uint8]) -> None:
         """Keep a copy of the bytes of ``PUT_BACK``, from which each later run starts."""
@@ -266,9 +297,21 @@ PUT_BACK = ("run", "memory", "next_free", "storages", "holds", "defined", "waiti
 _ALIGNMENT = 64
 
 
-def _lengths(program: Program, logs_events: bool) -> dict[str, int]:
+ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
+
+
+def _lengths(program: Program, logs_events: bool, has_addresses: bool) -> dict[str, int]:
     """Give the length of each array of a State."""
     count, calls, tensors = len(program.storages) - 1, program.calls, program.tensors
+    results = int((calls["end_result"] - calls["first_result"]).max(initial=0))
+    with_addresses = {
+        "settings": SETTINGS_LENGTH,
+        # In use at once: a storage each, a call's results and workspace; as many free ones between.
+        "pieces": 2 * (count + len(calls) + results) + 64,
+        "places": count,
+        "placed": results + 1,
+        "sides": len(calls),
+    }
     waits = len(tensors) and int(
         tensors["first_wait"][-1] + calls["end_source"][-1] - calls["first_source"][-1]
     )
@@ -292,10 +335,12 @@ def _lengths(program: Program, logs_events: bool) -> dict[str, int]:
         "recorded": RECORD_CAPACITY + count,
         "text": 12 * (RECORD_CAPACITY + count),
         "events": EVENT_CAPACITY + 2 * count if logs_events else 1,
+        "space": 1,
+        **(with_addresses if has_addresses else dict.fromkeys(ADDRESSED, 1)),
     }
 
 
-def allocate(program: Program, logs_events: bool = False) -> State:
+def allocate(program: Program, logs_events: bool = False, has_addresses: bool = False) -> State:
     """Make the State of a run that has not begun.
 
     Parameters
@@ -304,8 +349,10 @@ def allocate(program: Program, logs_events: bool = False) -> State:
         What will be run.
     logs_events : bool
         Whether room for an event log is wanted.
+    has_addresses : bool
+        Whether room for pieces is, which a memory model with addresses needs.
     """
-    lengths = _lengths(program, logs_events)
+    lengths = _lengths(program, logs_events, has_addresses)
     order = [*PUT_BACK, *(name for name in State.LAYOUT if name not in PUT_BACK)]
     starts, end = {}, 0
     for name in order:

@@ -32,7 +32,7 @@ Rules:
    blocks of the pool that are free are given back, one that is large enough alone (the smallest
    such) or else from the largest down until they are enough; the allocation is tried again.
    Then all segments without an allocated block are given back, of both pools, and it is tried once
-   more: a retry. Then it is out of memory.
+   more: a retry, which is counted if anything was given back. Then it is out of memory.
 9  (D, C) With ``garbage_collection_threshold``, where no block fits and more than that share of the
    limit is reserved: free whole segments of the large pool are given back, those at least as old as
    the mean, all of them, and again with the mean of the rest, until the excess is gone or none is
@@ -50,7 +50,7 @@ What is ours, since it is not PyTorch's to say:
 * A new segment lies at the lowest address where it fits between the others. On a device the driver
   chooses; addresses of equal blocks in different segments, and so rule 4's second half, depend
   on it.
-* Without a limit an expandable segment has 2^44 bytes of addresses.
+* An expandable segment has at most 2^44 bytes of addresses.
 """
 
 from __future__ import annotations
@@ -142,8 +142,19 @@ class CachingAllocator:
         return self.allocated + sum(block.size for block in self.blocks("free"))
 
     @property
-    def largest_free(self) -> int:
-        return max((block.size for block in self.blocks("free")), default=0)
+    def largest_hole(self) -> int:
+        """The largest request for which there is a place, as if oversize blocks served all."""
+        sizes = [min(block.size, MIB) for block in self.blocks("free", "small")]
+        sizes += [block.size for block in self.blocks("free", "large")]
+        unit, least = (20, 20) if self.settings.expandable_segments else (2, 10)
+        if self.limit is None:
+            return NO_LIMIT
+        left = self.limit - self.reserved
+        if left >= least * MIB:
+            sizes.append(left // (unit * MIB) * unit * MIB)
+        elif left >= 2 * MIB:
+            sizes.append(MIB)
+        return max(sizes, default=0)
 
     # -- requests
 
@@ -159,8 +170,9 @@ class CachingAllocator:
         if block is None and self.give_back_oversize(pool, size):
             block = self.grow(pool, size)
         if block is None:
+            reserved = self.reserved
             self.give_back_all()
-            self.retries += 1
+            self.retries += self.reserved < reserved
             block = self.grow(pool, size)
         if block is None:
             raise OutOfMemoryError
@@ -275,7 +287,7 @@ class CachingAllocator:
         page = self.page(pool)
         place = self.expandable_place(pool, size)
         if place is None:
-            room = ENDLESS if self.limit is None else self.limit + self.limit // 8
+            room = ENDLESS if self.limit is None else min(self.limit + self.limit // 8, ENDLESS)
             if -(-room // page) * page < size:
                 return None
             place = self.new_segment(pool, -(-room // page) * page, "unmapped").blocks[0]

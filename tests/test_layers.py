@@ -14,13 +14,14 @@ LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
     "engine": "allocator_settings program view_folding schedules static_graph plan plan_files "
-    "plan_reading following sequences ondemand state layout lowering memory pool events "
+    "plan_reading following sequences ondemand space state layout lowering memory serving pieces "
+    "arena caching event_replay pool events "
     "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
     "moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
-    "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
-    "grid store workers sweeps",
+    "simulation": "allocation_layout pythonchoice memory_models simulation checkpointing "
+    "comparison conformance inspection audit audit_addresses audit_ledger audit_plan audit_scores "
+    "execution plan_diff planning grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",

@@ -20,6 +20,7 @@ from .telling import print_run
 @click.argument("trace")
 @click.argument("plan")
 @options.budget_option("unlimited")
+@options.memory_option()
 @options.cache_option
 @options.bound_option
 @options.save_run_option
@@ -45,6 +46,7 @@ def command(
         loaded,
         loaded_plan,
         given["budget"],
+        memory=given["memory"],
         event_log=save_run is not None,
         live_sets=True,
         cached=not no_cache,

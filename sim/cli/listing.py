@@ -19,7 +19,7 @@ COLUMN_MEANINGS = {
     "method": "heuristic or planner",
     "deallocation": "what a release of the program does: eager, ignore or banish; plan: nothing",
     "mutation": "how mutation is replayed: copy or inplace",
-    "memory": "memory model: counter (bytes only)",
+    "memory": "memory model: counter (bytes only), arena (addresses)",
     "slowdown_limit": "slowdown at which the run stops as thrashed; empty: none",
     "budget_bytes": "bytes allowed, constants and outputs included; empty: unlimited",
     "budget_fraction": "the budget as a fraction of the unlimited peak, where so asked",
@@ -52,6 +52,11 @@ COLUMN_MEANINGS = {
     "predicted_peak_bytes": "bytes at the peak that it predicts",
     "time_limit": "seconds that planning was allowed; empty if there was no limit",
     "calls": "calls of the trace",
+    "reserved_peak_bytes": "most bytes taken from the device; with addresses only",
+    "fragmentation": "bytes free after room was made / budget, mean; with addresses only",
+    "largest_hole_bytes": "largest free piece when memory ran out; with addresses only",
+    "search_steps": "storages or pieces considered as victims; empty for plans",
+    "retries": "how often a request was tried again after room was made; with addresses only",
 }
 
 FORMATS = {

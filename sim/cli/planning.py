@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     help="A planner (see rematsim list planners), with parameters as in NAME(KEY=VALUE).",
 )
 @options.budget_option("0.5x")
+@options.memory_option()
 @options.time_limit_option("")
 @options.seed_option("planners")
 @options.cache_option
@@ -57,6 +58,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
             given["budget"],
             time_limit=limit,
             seed=given["seed"],
+            memory=given["memory"],
             live_sets=not as_json,
             cached=not given["no_cache"],
         )

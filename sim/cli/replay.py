@@ -67,6 +67,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         slowdown_limit=options.finite(given["slowdown_limit"]),
         seed=given["seed"],
         mutation=given["mutation"],
+        memory=given["memory"],
         count_accesses=given["count_accesses"],
         event_log=save_run is not None or save_plan is not None,
         live_sets=True,

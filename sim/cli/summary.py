@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..traces.trace import Trace
 
 # Options that get a column where they differ.
-OPTIONS = ("deallocation", "mutation", "slowdown_limit")
+OPTIONS = ("deallocation", "mutation", "memory", "slowdown_limit")
 
 ESTIMATED = " (times estimated)"
 

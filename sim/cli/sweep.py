@@ -138,6 +138,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
         expand_options(
             mutation=given["mutation"],
             deallocation=given["deallocation"],
+            memory=given["memory"],
             slowdown_limit=[options.finite(limit) for limit in given["slowdown_limit"]],
             count_accesses=given["count_accesses"],
             cached=not given["no_cache"],
