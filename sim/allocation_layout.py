@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from .allocator_settings import ALIGNMENT, MIB, AllocatorSettings
+from .allocator_settings import DEFAULTS, MIB, AllocatorSettings
 from .traces.memory_events import (
     ALLOC,
     FREE,
@@ -92,12 +92,29 @@ class Layout:
 NOTHING = "nothing"
 
 
-def starting_layout(events: MemoryEvents) -> Layout:
+def unsplit(settings: AllocatorSettings, size: int, rest: int) -> int:
+    """Give what a block has besides its size because so much is not split off.
+
+    Parameters
+    ----------
+    settings : AllocatorSettings
+    size : int
+        Rounded.
+    rest : int
+        Of the free block that it was taken from.
+    """
+    is_whole = size > SMALL and (rest <= SMALL or size >= settings.max_split_bytes)
+    return rest if is_whole else 0
+
+
+def starting_layout(events: MemoryEvents, settings: AllocatorSettings = DEFAULTS) -> Layout:
     """Work out what there was before the first event.
 
     Parameters
     ----------
     events : MemoryEvents
+    settings : AllocatorSettings
+        Of the allocator, for sizes of blocks.
 
     Returns
     -------
@@ -109,14 +126,14 @@ def starting_layout(events: MemoryEvents) -> Layout:
     -----
     With the segments at the end (snapshots) events are undone from the last to the first. The
     allocator merges free neighbors at once, so that what is not held is known to be free, and in
-    pieces that are known. A free says what was asked for; in the large pool a block that would
-    leave 1 MiB or less before the next one has that too, since so little is never split off.
+    pieces that are known. A free says what was asked for; a block also has what lies between it and
+    the next one if that is too little to be split off.
 
     Without them (Kineto traces) addresses that events name were there, free where no event shows
     that they were held: ranges that touch are one segment. What lies between and is never named
     stays unknown, though it may have been free.
     """
-    found = _undone(events) if events.has_segments else _named(events)
+    found = _undone(events, settings) if events.has_segments else _named(events)
     if found is None or not all(map(_is_sound, found)) or _overlap([s.block for s in found]):
         return Layout([], NOTHING)
     return Layout(found, "segments" if events.has_segments else "addresses")
@@ -136,7 +153,7 @@ def _overlap(blocks: list[Block]) -> bool:
     return any(one.end > other.address for one, other in pairwise(blocks))
 
 
-def _undone(events: MemoryEvents) -> list[Segment] | None:
+def _undone(events: MemoryEvents, settings: AllocatorSettings) -> list[Segment] | None:
     """Undo events, from the segments at the end."""
     sizes = dict(map(tuple, events.segments.tolist()))
     held: dict[int, int] = dict(map(tuple, events.held.tolist()))
@@ -151,11 +168,13 @@ def _undone(events: MemoryEvents) -> list[Segment] | None:
         elif address in table:
             return None
         else:
-            table[address] = size if kind == SEGMENT_FREE else -(-size // ALIGNMENT) * ALIGNMENT
-    return _filled(sizes, held)
+            table[address] = size if kind == SEGMENT_FREE else settings.rounded(size)
+    return _filled(sizes, held, settings)
 
 
-def _filled(sizes: dict[int, int], held: dict[int, int]) -> list[Segment] | None:
+def _filled(
+    sizes: dict[int, int], held: dict[int, int], settings: AllocatorSettings
+) -> list[Segment] | None:
     """Put blocks into segments; None if one has none."""
     segments = [
         Segment(Block(address, size), size <= SMALL_SEGMENT)
@@ -168,12 +187,11 @@ def _filled(sizes: dict[int, int], held: dict[int, int]) -> list[Segment] | None
             return None
         segments[place].held.append(Block(address, size))
     for segment in segments:
-        if not segment.is_small:
-            ends = [block.address for block in segment.held[1:]] + [segment.block.end]
-            segment.held = [
-                Block(block.address, end - block.address) if 0 < end - block.end <= SMALL else block
-                for block, end in zip(segment.held, ends, strict=False)
-            ]
+        ends = [block.address for block in segment.held[1:]] + [segment.block.end]
+        segment.held = [
+            Block(address, size + unsplit(settings, size, end - address - size))
+            for (address, size), end in zip(segment.held, ends, strict=False)
+        ]
     return segments
 
 
@@ -230,6 +248,9 @@ class FreeBlocks:
 
     def __init__(self, start: Layout, settings: AllocatorSettings) -> None:
         self.settings = settings
+        self._taken: int | None = None
+        self._has_edges = start.source == "segments"
+        self._held = {b.address: b for segment in start.segments for b in segment.held}
         self._pools = {True: _Pool(), False: _Pool()}
         for segment in start.segments:
             pool = self._pools[segment.is_small]
@@ -238,36 +259,49 @@ class FreeBlocks:
                 pool.add(block)
 
     def best_fit(self, size: int) -> int | None:
-        """Say at which address a request would be placed; None: at none of these."""
-        rounded = self.settings.rounded(size)
+        """Say at which address a request would be placed; None: at none of these.
+
+        What no free block serves is placed in a segment that has just been taken.
+        """
+        rounded, limit = self.settings.rounded(size), self.settings.max_split_bytes
         block = self._pools[rounded <= SMALL].best_fit(rounded)
-        limit = self.settings.max_split_bytes
         if block is None or rounded < limit <= block.size:
-            return None
-        rest = self.settings.max_non_split_rounding_bytes
-        return None if rounded >= limit and block.size >= rounded + rest else block.address
+            return self._taken
+        most = rounded + self.settings.max_non_split_rounding_bytes
+        return self._taken if rounded >= limit and block.size >= most else block.address
 
     def take(self, address: int, size: int) -> None:
-        """Note where a request was placed, known to be free or not."""
-        rounded = self.settings.rounded(size)
-        self._pools[rounded <= SMALL].take(Block(address, rounded))
+        """Note where a request was placed, known to be free or not.
+
+        Where segments are known, it also has what would have been too little to be split off.
+        """
+        block = Block(address, self.settings.rounded(size))
+        pool = self._pools[block.size <= SMALL]
+        rest = pool.free_after(block)
+        if self._has_edges:
+            block = Block(address, block.size + unsplit(self.settings, block.size, rest))
+        pool.take(block)
+        self._held[address], self._taken = block, None
 
     def free(self, address: int, size: int) -> None:
         """Note that a block was freed."""
-        rounded = self.settings.rounded(size)
-        self._pools[rounded <= SMALL].add(Block(address, rounded))
+        block = self._held.pop(address, None) or Block(address, self.settings.rounded(size))
+        self._pools[block.size <= SMALL].add(block)
 
     def take_segment(self, address: int, size: int) -> None:
         """Note that memory was taken from the device."""
         pool = self._pools[size <= SMALL_SEGMENT]
         pool.edges.add(address)
         pool.add(Block(address, size))
+        self._taken = address
 
     def give_back_segment(self, address: int, size: int) -> None:
         """Note that memory was given back to the device."""
         pool = self._pools[size <= SMALL_SEGMENT]
         pool.take(Block(address, size))
         pool.edges.discard(address)
+        if self._taken == address:
+            self._taken = None
 
 
 class _Pool:
@@ -311,6 +345,12 @@ class _Pool:
                 self.add(Block(other.address, block.address - other.address))
             if other.end > block.end:
                 self.add(Block(block.end, other.end - block.end))
+
+    def free_after(self, block: Block) -> int:
+        """Count the bytes behind a block in the free one that it lies in, or would."""
+        place = bisect_right(self._by_address, (block.address + 1, 0)) - 1
+        address, size = self._by_address[place] if place >= 0 else (0, 0)
+        return max(address + size - block.end, 0)
 
     def _touching(self, block: Block, common: int) -> list[Block]:
         """Find what has so many bytes in common with a block; none: what touches it."""

@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
     *("audit", "audit_addresses", "audit_ledger", "audit_plan", "audit_scores", "conformance"),
-    *("errors", "files"),
+    *("allocation_comparison", "allocation_layout", "errors", "files"),
     *("garbage", "grid", "plan_diff", "plan_files"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }
