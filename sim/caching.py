@@ -123,7 +123,7 @@ def new_segment(state: State, pool: int, size_bytes: int) -> int:
         address = state.pieces[node].address + state.pieces[node].size_bytes
         before, node = node, state.pieces[node].right
     head = add_segment(state, pool, before, address, size_bytes)
-    return state.pieces[head].after  # type: ignore[no-any-return]
+    return state.pieces[head].after
 
 
 @shared_kernel
@@ -167,7 +167,7 @@ def room(state: State, p: int) -> int:
     size, after = state.pieces[p].size_bytes, state.pieces[p].after
     if state.pieces[after].storage == UNMAPPED:
         size += state.pieces[after].size_bytes
-    return size  # type: ignore[no-any-return]
+    return size
 
 
 @kernel
@@ -330,7 +330,7 @@ def give_back(state: State) -> bool:
         elif is_whole(state, head):
             drop_segment(state, head)
         head = after
-    return state.space[0].reserved_bytes < before  # type: ignore[no-any-return]
+    return state.space[0].reserved_bytes < before
 
 
 @kernel

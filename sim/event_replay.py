@@ -63,7 +63,7 @@ def hold(state: State, address: int, size_bytes: int) -> int:
         state.pieces[p].size_bytes = size_bytes
         leave_free(state, p, p, address + size_bytes, rest)
     state.space[0].occupied_bytes += size_bytes
-    return p  # type: ignore[no-any-return]
+    return p
 
 
 @kernel
@@ -72,7 +72,7 @@ def add_reserved(state: State, pool: int, address: int, size_bytes: int) -> int:
     head = add_segment(state, pool, state.pieces[CHAIN].left, address, size_bytes)
     p = state.pieces[head].after
     map_piece(state, p, size_bytes)
-    return p  # type: ignore[no-any-return]
+    return p
 
 
 def replay_rows(events: Events, state: State, count: int) -> int:
@@ -104,7 +104,7 @@ def replay_rows(events: Events, state: State, count: int) -> int:
 
 @functools.cache
 def _entry() -> Entry:
-    return entry(replay_rows, (Events, State))  # type: ignore[arg-type]
+    return entry(replay_rows, (Events, State))
 
 
 def replay_events(
@@ -132,5 +132,5 @@ def replay_events(
     state.settings[:] = settings.as_integers()
     state.room["budget_bytes"] = NO_LIMIT if budget_bytes is None else budget_bytes
     table = Events(rows=rows.view(np.recarray))
-    _entry().function(table, state, len(rows))  # type: ignore[arg-type]
+    _entry().function(table, state, len(rows))
     return state
