@@ -28,7 +28,7 @@ from .caching import (
 from .jit import Bundle, Entry, entry, kernel
 from .pieces import cut
 from .space import HIGH, LOW, NONE, SCRATCH
-from .state import NO_LIMIT, State
+from .state import NO_LIMIT, State, blank
 
 SMALL_SEGMENT, LARGE_SEGMENT, HELD, ALLOCATE, RELEASE, PASS = range(6)
 EVENT_ROWS = np.dtype(
@@ -126,10 +126,9 @@ def replay_events(
     State
         As the last event left it: its row of ``space`` counts retries and the peak.
     """
-    lengths = {"pieces": 4 * len(rows) + 64, "settings": len(settings.as_integers())}
-    arrays = {name: np.zeros(lengths.get(name, 1), dtype) for name, dtype in State.LAYOUT.items()}
-    state = State(**{n: a.view(np.recarray) if a.dtype.names else a for n, a in arrays.items()})
-    state.settings[:] = settings.as_integers()
+    state = blank({"pieces": 4 * len(rows) + 64})
+    asked = settings.as_integers()
+    state.settings[: len(asked)] = asked
     state.room["budget_bytes"] = NO_LIMIT if budget_bytes is None else budget_bytes
     table = Events(rows=rows.view(np.recarray))
     _entry().function(table, state, len(rows))

@@ -28,8 +28,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_addresses", "audit_ledger", "audit_plan", "audit_scores", "conformance"),
-    *("allocation_comparison", "allocation_layout", "errors", "files"),
+    *("allocation", "allocation_comparison", "allocation_layout", "audit", "audit_addresses"),
+    *("audit_caching", "audit_facts", "audit_ledger", "audit_plan", "audit_scores", "conformance"),
+    *("errors", "files"),
     *("garbage", "grid", "plan_diff", "plan_files"),
     *("inspection", "requirements", "store", "sweeps", "workers"),
 }

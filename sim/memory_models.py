@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .allocator_settings import DEFAULTS, parse_settings
+from .allocator_settings import DEFAULTS, AllocatorSettings, parse_settings
 from .budgets import parse_budget
 from .errors import BudgetError, InputError, UnknownNameError
 from .texts import split_list
 
-COUNTER = "counter"
+COUNTER, CACHING = "counter", "caching"
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<arguments>.*)\)", re.DOTALL)
 
 
@@ -65,8 +65,14 @@ def _arena(arguments: list[str]) -> MemoryModel:
 
 def _caching(arguments: list[str]) -> MemoryModel:
     settings = parse_settings(",".join(arguments))
-    shown = f"caching({settings})" if settings != DEFAULTS else "caching"
-    return MemoryModel(shown, "caching", settings.as_integers())
+    shown = f"{CACHING}({settings})" if settings != DEFAULTS else CACHING
+    return MemoryModel(shown, CACHING, settings.as_integers())
+
+
+def settings_of(name: str) -> AllocatorSettings:
+    """Read the settings out of the full name of a caching model."""
+    called = _CALL.fullmatch(name)
+    return parse_settings(called["arguments"]) if called else DEFAULTS
 
 
 def _bytes(text: str, where: str) -> int:
@@ -85,8 +91,8 @@ def _bytes(text: str, where: str) -> int:
 # Readers of the settings, by name of the model.
 MODELS: dict[str, tuple[Callable[[list[str]], MemoryModel], str]] = {
     COUNTER: (_counter, "counts bytes: what fits the budget in sum, fits"),
-    "caching": (_caching, "PyTorch's caching allocator; KEY:VALUE as in PYTORCH_CUDA_ALLOC_CONF"),
     "arena": (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
+    CACHING: (_caching, "PyTorch's caching allocator; KEY:VALUE as in PYTORCH_CUDA_ALLOC_CONF"),
 }
 
 
@@ -106,8 +112,8 @@ def find_memory(text: str) -> MemoryModel:
     >>> find_memory("arena(small_area=10MiB)")
     MemoryModel(name='arena(small_area=10485760)', model='arena', settings=(10485760,))
     """
-    called = _CALL.fullmatch(text.strip())
-    name = (called["name"] if called else text).strip()
+    called = _CALL.fullmatch(str(text).strip())
+    name = (called["name"] if called else str(text)).strip()
     if name not in MODELS:
         raise UnknownNameError(f"memory {text!r}: it is one of {', '.join(MODELS)}")
     arguments = split_list(called["arguments"]) if called else []
@@ -116,4 +122,4 @@ def find_memory(text: str) -> MemoryModel:
 
 def parse_memory(text: str) -> str:
     """Read a memory model; give its full name."""
-    return find_memory(text).name
+    return find_memory(str(text)).name

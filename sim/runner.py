@@ -21,6 +21,7 @@ from .memory import BEGIN, REQUESTS
 from .opcodes import BANISH
 from .program import Program
 from .randomness import seeded
+from .space import LOW
 from .state import FACT, NO_LIMIT, State, allocate
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Settings:
     pause_at_bytes: int | None = None
     memory: str = "counter"  # or a model with addresses
     memory_settings: tuple[int, ...] = ()
+    sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Run:
         self.state.room["serve"] = self.serve.address
         self.state.settings[:] = 0
         self.state.settings[: len(settings.memory_settings)] = settings.memory_settings
-        self.state.sides[:] = 0
+        self.state.sides[:] = LOW if settings.sides is None else settings.sides
         self.ask_memory(BEGIN)
 
     def ask_memory(self, request: int, subject: int = 0) -> int:

@@ -353,6 +353,26 @@ def allocate(program: Program, logs_events: bool = False, has_addresses: bool = 
         Whether room for pieces is, which a memory model with addresses needs.
     """
     lengths = _lengths(program, logs_events, has_addresses)
+    state, start = _laid_out(lengths)
+    state.next_free.fill(1)
+    storages = state.storages.view(np.ndarray)
+    storages["size_bytes"] = program.storages["size_bytes"][:-1]
+    storages["last_access"] = NEVER
+    storages["pool_slot"] = -1
+    state.holds.view(np.ndarray)["class_node"] = -1
+    state.facts[FACT["looked_at_call"]] = -1
+    state.remember(start)
+    return state
+
+
+def blank(lengths: dict[str, int]) -> State:
+    """Make a State of no Program, with arrays of these lengths and all others of one item."""
+    full = dict.fromkeys(State.LAYOUT, 1) | {"settings": SETTINGS_LENGTH} | lengths
+    return _laid_out(full)[0]
+
+
+def _laid_out(lengths: dict[str, int]) -> tuple[State, NDArray[np.uint8]]:
+    """Make all arrays, zeros, in one piece; give also the bytes of those of ``PUT_BACK``."""
     order = [*PUT_BACK, *(name for name in State.LAYOUT if name not in PUT_BACK)]
     starts, end = {}, 0
     for name in order:
@@ -366,13 +386,4 @@ def allocate(program: Program, logs_events: bool = False, has_addresses: bool = 
         dtype = np.dtype(State.LAYOUT[name])
         array = room[start : start + lengths[name] * dtype.itemsize].view(dtype)
         arrays[name] = array.view(np.recarray) if dtype.names else array
-    state = State(**arrays)
-    state.next_free.fill(1)
-    storages = state.storages.view(np.ndarray)
-    storages["size_bytes"] = program.storages["size_bytes"][:-1]
-    storages["last_access"] = NEVER
-    storages["pool_slot"] = -1
-    state.holds.view(np.ndarray)["class_node"] = -1
-    state.facts[FACT["looked_at_call"]] = -1
-    state.remember(room[: starts[order[len(PUT_BACK)]]])
-    return state
+    return State(**arrays), room[: starts[order[len(PUT_BACK)]]]

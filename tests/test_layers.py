@@ -19,9 +19,10 @@ LAYERS = {
     "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
     "moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
-    "simulation": "allocation_layout allocation_comparison pythonchoice memory_models simulation "
-    "checkpointing comparison conformance inspection audit audit_addresses audit_ledger audit_plan "
-    "audit_scores execution plan_diff planning grid store workers sweeps",
+    "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
+    "simulation checkpointing comparison conformance inspection audit audit_addresses "
+    "audit_caching audit_facts audit_ledger audit_plan audit_scores execution plan_diff planning "
+    "grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",

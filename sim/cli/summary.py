@@ -30,15 +30,17 @@ def print_summary(rows: Sequence[Row]) -> None:
     Notes
     -----
     A cell shows the slowdown, or how the run failed; over several seeds the median, where a run
-    that failed counts as infinitely slow, with the number of those. Plans heed no options.
+    that failed counts as infinitely slow, with the number of those. Of the options plans heed the
+    memory model alone.
     """
-    replays = [row for row in rows if row["kind"] != "static"]
-    varying = [name for name in OPTIONS if len({row[name] for row in replays}) > 1]
+    varying = [
+        name for name in OPTIONS if len({row[name] for row in rows if _heeds(row, name)}) > 1
+    ]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
     shared = _shared_names(rows)
     for row in rows:
-        heeded = ("-" if row["kind"] == "static" else str(row[name]) for name in varying)
+        heeded = (str(row[name]) if _heeds(row, name) else "-" for name in varying)
         key = (_trace(row, shared), *heeded, str(row["method"]))
         lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
     print_table(
@@ -49,6 +51,11 @@ def print_summary(rows: Sequence[Row]) -> None:
         ],
         n_text=2 + len(varying),
     )
+
+
+def _heeds(row: Row, option: str) -> bool:
+    """Say whether an option can change a row."""
+    return row["kind"] != "static" or option == "memory"
 
 
 def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:

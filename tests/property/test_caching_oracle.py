@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching_oracle import Block, CachingAllocator, OutOfMemoryError
 from rematsim.allocator_settings import parse_settings
+from rematsim.audit_caching import PlainCaching
 from rematsim.event_replay import ALLOCATE, EVENT_ROWS, RELEASE, replay_events
 from rematsim.jit import is_compiling
 
@@ -57,24 +57,19 @@ def random_rows(draw: random.Random, count: int) -> Any:
     return rows
 
 
-def expected(rows: Any, settings: str, limit: int | None) -> tuple[list[Any], CachingAllocator]:
+def expected(rows: Any, settings: str, limit: int | None) -> tuple[list[Any], PlainCaching]:
     """Address, allocated and reserved bytes of each row, by the slow model."""
-    allocator = CachingAllocator(parse_settings(settings), limit)
-    blocks: dict[int, Block | None] = {}
+    allocator = PlainCaching(limit, parse_settings(settings))
+    places: dict[int, int | None] = {}
     found = []
     for i, row in enumerate(rows):
-        address = 0
+        address: int | None = 0
         if row["kind"] == ALLOCATE:
-            try:
-                blocks[i] = allocator.malloc(int(row["size_bytes"]))
-                address = blocks[i].address  # type: ignore[union-attr]
-            except OutOfMemoryError:
-                blocks[i], address = None, -1
-        else:
-            block = blocks[int(row["allocated_by"])]
-            if block is not None:
-                allocator.free(block)
-        found.append((address, allocator.allocated, allocator.reserved))
+            address = places[i] = allocator.place(int(row["size_bytes"]))
+        elif (place := places[int(row["allocated_by"])]) is not None:
+            allocator.free(place)
+        shown = -1 if address is None else address
+        found.append((shown, allocator.allocated_bytes, allocator.reserved_bytes))
     return found, allocator
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caching_oracle import Block as OracleBlock
-from caching_oracle import CachingAllocator, OutOfMemoryError
 from rematsim.allocation_comparison import AllocationComparison, compare_allocations
 from rematsim.allocation_layout import Block, FreeBlocks, Layout, Segment, starting_layout
 from rematsim.allocator_settings import DEFAULTS, parse_settings
+from rematsim.audit_caching import Block as PlainBlock
+from rematsim.audit_caching import PlainCaching
 from rematsim.cli.main import main
 from rematsim.errors import InputError
 from rematsim.traces.memory_events import (
@@ -38,7 +38,7 @@ class Recorder:
 
     def __init__(self, settings: str, limit: int | None) -> None:
         self.settings = settings
-        self.allocator = CachingAllocator(parse_settings(settings), limit)
+        self.allocator = PlainCaching(limit, parse_settings(settings))
         self.history: list[dict[str, Any]] = []
 
     def note(self, action: str, address: int, size: int) -> None:
@@ -46,25 +46,22 @@ class Recorder:
         event = {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time}
         self.history.append(event)
 
-    def malloc(self, size: int) -> OracleBlock | None:
+    def allocate(self, size: int) -> int | None:
         before = list(self.allocator.segments)
-        try:
-            block = self.allocator.malloc(size)
-        except OutOfMemoryError:
-            block = None
+        address = self.allocator.place(size)
         after = self.allocator.segments
         for segment in (one for one in before if one not in after):
             self.note("segment_free", segment.address, segment.size)
         for segment in (one for one in after if one not in before):
             self.note("segment_alloc", segment.address, segment.size)
-        if block is not None:
-            self.note("alloc", block.address, size)
-        return block
+        if address is not None:
+            self.note("alloc", address, size)
+        return address
 
-    def free(self, block: OracleBlock, size: int) -> None:
-        self.note("free_requested", block.address, size)
-        self.note("free_completed", block.address, size)
-        self.allocator.free(block)
+    def free(self, address: int, size: int) -> None:
+        self.note("free_requested", address, size)
+        self.note("free_completed", address, size)
+        self.allocator.free(address)
 
     def snapshot(self, skipped: int = 0) -> bytes:
         """Write what a snapshot has that forgot its first events."""
@@ -87,7 +84,7 @@ class Recorder:
         )
 
     @staticmethod
-    def _block(block: OracleBlock) -> dict[str, Any]:
+    def _block(block: PlainBlock) -> dict[str, Any]:
         state = "active_allocated" if block.use == "allocated" else "inactive"
         return {"address": block.address, "size": block.size, "state": state}
 
@@ -95,7 +92,8 @@ class Recorder:
 def a_recording(seed: int, settings: str, limit: int | None, count: int = 300) -> Recorder:
     """Random requests, of sizes that come again."""
     draw = random.Random(seed)
-    recorder, held = Recorder(settings, limit), []
+    recorder = Recorder(settings, limit)
+    held: list[tuple[int, int]] = []
     sizes = [draw.randrange(1, 2000) for _ in range(5)]
     sizes += [draw.randrange(MIB // 2, 30 * MIB) for _ in range(8)]
     for i in range(count):
@@ -103,9 +101,9 @@ def a_recording(seed: int, settings: str, limit: int | None, count: int = 300) -
             recorder.free(*held.pop(draw.randrange(len(held))))
         else:
             size = draw.choice(sizes)
-            block = recorder.malloc(size)
-            if block is not None:
-                held.append((block, size))
+            address = recorder.allocate(size)
+            if address is not None:
+                held.append((address, size))
     return recorder
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from caching_oracle import Block, CachingAllocator, OutOfMemoryError
 from rematsim.allocator_settings import parse_settings
+from rematsim.audit_caching import PlainCaching
 from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.loading import load_trace
 from rematsim.traces.trace import Trace
@@ -32,22 +32,17 @@ class SlowModel:
     """The slow model in the place of the device."""
 
     def __init__(self, settings: str = "", limit: int | None = None) -> None:
-        self.model = CachingAllocator(parse_settings(settings), limit)
-        self.held: dict[int, Block] = {}
+        self.model = PlainCaching(limit, parse_settings(settings))
 
     def allocate(self, size: int) -> int:
-        try:
-            block = self.model.malloc(size)
-        except OutOfMemoryError:
-            return -1
-        self.held[block.address] = block
-        return block.address
+        address = self.model.place(size)
+        return -1 if address is None else address
 
     def free(self, address: int) -> None:
-        self.model.free(self.held.pop(address))
+        self.model.free(address)
 
     def sizes(self) -> tuple[int, int]:
-        return self.model.allocated, self.model.reserved
+        return self.model.allocated_bytes, self.model.reserved_bytes
 
 
 def tiny() -> Trace:

@@ -1,15 +1,14 @@
 """PyTorch's caching allocator by hand: one rule a test, each a sentence and a table.
 
-Rules and their sources are listed, with the same numbers, in `tests/caching_oracle.py`. A table has
+Rules and their sources are listed, with the same numbers, in `sim/audit_caching.py`. A table has
 a line a request: ``a=600K`` allocates, ``-a`` frees; then what is allocated and what is reserved
 afterwards, and for an allocation the address of its block.
 """
 
 from __future__ import annotations
 
-import pytest
-from caching_oracle import Block, CachingAllocator, OutOfMemoryError
 from rematsim.allocator_settings import parse_settings
+from rematsim.audit_caching import PlainCaching
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20}
 
@@ -19,22 +18,22 @@ def size_of(text: str) -> int:
     return int(float(text[:-1]) * UNITS[text[-1]])
 
 
-def follow(table: str, settings: str = "", limit: str = "") -> CachingAllocator:
+def follow(table: str, settings: str = "", limit: str = "") -> PlainCaching:
     """Do what a table says, and find in the allocator what it says."""
-    allocator = CachingAllocator(parse_settings(settings), size_of(limit) if limit else None)
-    held: dict[str, Block] = {}
+    allocator = PlainCaching(size_of(limit) if limit else None, parse_settings(settings))
+    held: dict[str, int] = {}
     for line in filter(None, map(str.strip, table.splitlines())):
         request, allocated, reserved, *address = line.split()
         name, _, size = request.partition("=")
-        if size and address == ["oom"]:
-            with pytest.raises(OutOfMemoryError):
-                allocator.malloc(size_of(size))
-        elif size:
-            held[name] = allocator.malloc(size_of(size))
-            assert held[name].address == size_of(address[0]), line
+        if size:
+            place = allocator.place(size_of(size))
+            assert place == (None if address == ["oom"] else size_of(address[0])), line
+            if place is not None:
+                held[name] = place
         else:
             allocator.free(held.pop(name.removeprefix("-")))
-        assert (allocator.allocated, allocator.reserved) == (size_of(allocated), size_of(reserved))
+        sizes = (allocator.allocated_bytes, allocator.reserved_bytes)
+        assert sizes == (size_of(allocated), size_of(reserved)), line
     return allocator
 
 

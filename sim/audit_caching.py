@@ -1,8 +1,8 @@
-"""A slow, obvious model of PyTorch's CUDA caching allocator to hold the kernels against.
+"""What an audit derives of addresses under ``caching``: PyTorch's allocator, slow and obvious.
 
 It is written from what is known of the allocator, sentence by sentence, and shares no code with the
-package: lists that are searched from end to end, nothing kept that can be worked out. Sources of
-the rules, with the letters that `tests/worked/test_caching.py` uses as well:
+kernels: lists that are searched from end to end, nothing kept that can be worked out. Sources of
+the rules, which `tests/worked/test_caching.py` works by hand, one at a time:
 
 D  PyTorch's documentation, "CUDA semantics", sections "Memory management" and "Optimizing memory
    usage with PYTORCH_CUDA_ALLOC_CONF"
@@ -23,7 +23,7 @@ Rules:
    the lowest address.
 5  (C) What remains is split off, at its end, and stays free: in the small pool from 512 bytes on,
    in the large one if it is more than 1 MiB. What is not split off counts as allocated.
-6  (D) A block that is freed merges at once with free neighbours in its segment. Its segment stays
+6  (D) A block that is freed merges at once with free neighbors in its segment. Its segment stays
    reserved.
 7  (P) Blocks from ``max_split_size_mb`` on are oversize: no request below it is given one, none is
    split, and a request from it on is not given a block that is larger by 20 MiB or more
@@ -58,14 +58,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rematsim.allocator_settings import NO_LIMIT, AllocatorSettings
+from .allocator_settings import NO_LIMIT, AllocatorSettings
 
 MIB = 1 << 20
 ENDLESS = 1 << 44
-
-
-class OutOfMemoryError(Exception):
-    """No block fits and no segment can be had, whatever is given back."""
 
 
 @dataclass(eq=False)
@@ -80,6 +76,7 @@ class Block:
 
     @property
     def end(self) -> int:
+        """The first address behind it."""
         return self.address + self.size
 
 
@@ -94,33 +91,56 @@ class Segment:
 
     @property
     def end(self) -> int:
+        """The first address behind it."""
         return self.address + self.size
 
-    def neighbours(self, block: Block) -> tuple[Block | None, Block | None]:
+    def neighbors(self, block: Block) -> tuple[Block | None, Block | None]:
+        """Give the blocks before and after one."""
         place = self.blocks.index(block)
         before = self.blocks[place - 1] if place else None
         after = self.blocks[place + 1] if place + 1 < len(self.blocks) else None
         return before, after
 
 
-class CachingAllocator:
-    """The allocator of one device and one stream.
+class PlainCaching:
+    """The allocator of one device and one stream, by its rules alone.
 
     Parameters
     ----------
-    settings : AllocatorSettings
     limit : int or None
         Bytes that may be reserved.
+    settings : AllocatorSettings
     """
 
-    def __init__(self, settings: AllocatorSettings, limit: int | None = None) -> None:
+    keeps_failures = True  # a request that fails may have reserved, or given back, something
+
+    def __init__(self, limit: int | None, settings: AllocatorSettings) -> None:
         self.settings = settings
         self.limit = limit
         self.segments: list[Segment] = []
         self.requests = {"small": 0, "large": 0}
         self.retries = 0
+        self.reserved_peak_bytes = 0
+        self._placed: dict[int, Block] = {}
 
-    # -- what can be seen
+    # As the audit asks.
+
+    def place(self, size_bytes: int, is_high: bool = False) -> int | None:
+        """Give the address of a new block for so many bytes; None if memory has run out."""
+        block = self.allocate(size_bytes)
+        if block is None:
+            return None
+        self._placed[block.address] = block
+        return block.address
+
+    def free(self, address: int) -> None:
+        """Free what lies there: rule 6."""
+        self.settle(self._placed.pop(address), "free")
+
+    def touch(self) -> None:
+        """Do nothing: what is reserved stays reserved, whether a call fits or not."""
+
+    # What can be seen.
 
     def blocks(self, use: str, pool: str | None = None) -> list[Block]:
         """Blocks of a use, by size and then by address."""
@@ -134,12 +154,19 @@ class CachingAllocator:
         return sorted(found, key=lambda block: (block.size, block.address))
 
     @property
-    def allocated(self) -> int:
+    def allocated_bytes(self) -> int:
+        """Bytes of blocks in use."""
         return sum(block.size for block in self.blocks("allocated"))
 
     @property
-    def reserved(self) -> int:
-        return self.allocated + sum(block.size for block in self.blocks("free"))
+    def reserved_bytes(self) -> int:
+        """Bytes that were taken from the device and not given back."""
+        return self.allocated_bytes + sum(block.size for block in self.blocks("free"))
+
+    @property
+    def free_bytes(self) -> int:
+        """All that is not in use, reserved or not."""
+        return (NO_LIMIT if self.limit is None else self.limit) - self.allocated_bytes
 
     @property
     def largest_hole(self) -> int:
@@ -149,17 +176,17 @@ class CachingAllocator:
         unit, least = (20, 20) if self.settings.expandable_segments else (2, 10)
         if self.limit is None:
             return NO_LIMIT
-        left = self.limit - self.reserved
+        left = self.limit - self.reserved_bytes
         if left >= least * MIB:
             sizes.append(left // (unit * MIB) * unit * MIB)
         elif left >= 2 * MIB:
             sizes.append(MIB)
         return max(sizes, default=0)
 
-    # -- requests
+    # Requests.
 
-    def malloc(self, request: int) -> Block:
-        """Allocate."""
+    def allocate(self, request: int) -> Block | None:
+        """Find a block for a request and take it; None if memory has run out."""
         size = self.rounded(request)
         pool = "small" if size <= MIB else "large"
         self.requests[pool] += 1
@@ -170,19 +197,15 @@ class CachingAllocator:
         if block is None and self.give_back_oversize(pool, size):
             block = self.grow(pool, size)
         if block is None:
-            reserved = self.reserved
+            reserved = self.reserved_bytes
             self.give_back_all()
-            self.retries += self.reserved < reserved
+            self.retries += self.reserved_bytes < reserved
             block = self.grow(pool, size)
         if block is None:
-            raise OutOfMemoryError
+            return None
         self.split(block, size)
         block.use = "allocated"
         return block
-
-    def free(self, block: Block) -> None:
-        """Free, and merge."""
-        self.settle(block, "free")
 
     def rounded(self, request: int) -> int:
         """Rule 1."""
@@ -215,8 +238,8 @@ class CachingAllocator:
         return block
 
     def room(self, block: Block) -> int:
-        """What a block can grow to."""
-        _, after = block.segment.neighbours(block)
+        """Give what a block can grow to."""
+        _, after = block.segment.neighbors(block)
         return block.size + (after.size if after is not None and after.use == "unmapped" else 0)
 
     def split(self, block: Block, size: int) -> None:
@@ -239,10 +262,10 @@ class CachingAllocator:
         return second
 
     def settle(self, block: Block, use: str) -> Block:
-        """Give a block a use and merge it with neighbours of the same use: rule 6."""
+        """Give a block a use and merge it with neighbors of the same use: rule 6."""
         block.use = use
         block.free_since = self.requests[block.segment.pool]
-        before, after = block.segment.neighbours(block)
+        before, after = block.segment.neighbors(block)
         for other in (before, after):
             if other is not None and other.use == use:
                 block.address = min(block.address, other.address)
@@ -250,15 +273,20 @@ class CachingAllocator:
                 block.segment.blocks.remove(other)
         return block
 
-    # -- segments
+    # Segments.
 
     def fits(self, more: int) -> bool:
-        return self.limit is None or self.reserved + more <= self.limit
+        """Whether so much more may be reserved."""
+        return self.limit is None or self.reserved_bytes + more <= self.limit
 
     def grow(self, pool: str, size: int) -> Block | None:
-        """Rules 3 and 10: a block that is free and large enough, in memory that is new."""
-        if self.settings.expandable_segments:
-            return self.expand(pool, size)
+        """Give a block that is free and large enough, in memory that is new: rules 3 and 10."""
+        block = (self.expand if self.settings.expandable_segments else self.extend)(pool, size)
+        self.reserved_peak_bytes = max(self.reserved_peak_bytes, self.reserved_bytes)
+        return block
+
+    def extend(self, pool: str, size: int) -> Block | None:
+        """Take a new segment: rule 3."""
         if pool == "small":
             bytes_ = 2 * MIB
         elif size < 10 * MIB:
@@ -295,7 +323,7 @@ class CachingAllocator:
             if place.use == "unmapped":
                 target, missing = place, min(place.size, size)
             else:
-                after = place.segment.neighbours(place)[1]
+                after = place.segment.neighbors(place)[1]
                 assert after is not None and after.use == "unmapped"
                 target, missing = after, min(after.size, size - place.size)
             pages = min(-(-missing // page) * page, target.size)
@@ -307,10 +335,10 @@ class CachingAllocator:
         return place
 
     def expandable_place(self, pool: str, size: int) -> Block | None:
-        """The first unbacked block, with the free one before it, behind which there is room."""
+        """Find the first unbacked block, or the free one before it, from which there is room."""
         for unmapped in sorted(self.blocks("unmapped", pool), key=lambda block: block.address):
             start = unmapped
-            before, _ = unmapped.segment.neighbours(unmapped)
+            before, _ = unmapped.segment.neighbors(unmapped)
             if before is not None and before.use == "free":
                 start = before
             room = 0
@@ -323,9 +351,10 @@ class CachingAllocator:
         return None
 
     def page(self, pool: str) -> int:
+        """Give the unit in which an expandable segment is backed."""
         return 2 * MIB if pool == "small" else 20 * MIB
 
-    # -- giving back
+    # Giving back.
 
     def whole(self, pool: str | None = None) -> Iterator[Block]:
         """Free blocks that are all of their segment, by size and address."""
@@ -338,7 +367,7 @@ class CachingAllocator:
         share = self.settings.garbage_collection_threshold
         if not share or self.limit is None or self.settings.expandable_segments:
             return
-        excess = self.reserved - int(share * self.limit)
+        excess = self.reserved_bytes - int(share * self.limit)
         now = self.requests["large"]
         while excess > 0:
             blocks = list(self.whole("large"))
