@@ -44,11 +44,11 @@ def scaled(trace: Trace, factor: int) -> Trace:
 def test_runs_in_its_memory_are_good(memory: str, deallocation: str) -> None:
     """Addresses and what is reserved are those of the slow model, after every action."""
     evicted = 0
-    for seed in range(1, 3):
+    for seed in (6, 7):
         trace = scaled(random_trace(seed, mutations=seed % 2 == 1), 300_000)
         mutation = ("copy", "inplace")[seed % 2]
         run = simulate(
-            trace, "h_DTR_eq", "1.3x", memory=memory, deallocation=deallocation,
+            trace, "h_DTR_eq", "1.0x", memory=memory, deallocation=deallocation,
             mutation=mutation, slowdown_limit=3.0, event_log=True,
         )  # fmt: skip
         verdict = audit(trace, run)
@@ -56,7 +56,7 @@ def test_runs_in_its_memory_are_good(memory: str, deallocation: str) -> None:
         evicted += run.pressure_evictions
         if run.status == "ok":
             check_plan(trace, run)
-    assert evicted or deallocation == "banish"
+    assert evicted
 
 
 def check_plan(trace: Trace, run: Any) -> None:
@@ -69,8 +69,8 @@ def check_plan(trace: Trace, run: Any) -> None:
 
 @pytest.mark.parametrize("memory", MODELS)
 def test_a_run_of_a_real_trace_is_good(memory: str) -> None:
-    trace = load_trace("bundled:gpt")
-    run = simulate(trace, "h_DTR_eq", "0.5x", memory=memory, slowdown_limit=4.0, event_log=True)
+    trace = load_trace("bundled:resnet32")
+    run = simulate(trace, "h_DTR_eq", "0.6x", memory=memory, slowdown_limit=4.0, event_log=True)
     assert run.status == "ok" and run.retries and run.fragmentation
     assert run.reserved_peak_bytes is not None and run.budget_bytes is not None
     assert run.peak_bytes < run.reserved_peak_bytes <= run.budget_bytes
