@@ -140,12 +140,13 @@ def starting_layout(events: MemoryEvents, settings: AllocatorSettings = DEFAULTS
 
 
 def _is_sound(segment: Segment) -> bool:
-    """Say whether the blocks of a segment lie in it, each for itself."""
+    """Say whether the blocks of a segment lie in it, each for itself, and none is empty."""
+    whole = segment.block
     is_inside = all(
-        segment.block.address <= held.address and held.end <= segment.block.end
+        whole.address <= held.address and held.end <= whole.end and held.size > 0
         for held in segment.held
     )
-    return is_inside and not _overlap(segment.held)
+    return is_inside and whole.address >= 0 and whole.size > 0 and not _overlap(segment.held)
 
 
 def _overlap(blocks: list[Block]) -> bool:

@@ -7,7 +7,7 @@ that a model of the allocator can replay them (``rematsim compare-memory PROFILE
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +76,23 @@ class MemoryEvents:
     def has_segments(self) -> bool:
         """Whether it is known what was reserved, and where."""
         return len(self.segments) > 0
+
+    def without_empty(self) -> MemoryEvents:
+        """Leave out events of no bytes, which have no place.
+
+        Raises
+        ------
+        TraceError
+            No others are left.
+        """
+        kept = self.sizes > 0
+        if not kept.any():
+            raise TraceError("no memory events of any bytes in it", self.source)
+        columns = {name: getattr(self, name)[kept] for name in ("kinds", "addresses", "sizes")}
+        reserved = None if self.reserved_bytes is None else self.reserved_bytes[kept]
+        return replace(
+            self, **columns, allocated_bytes=self.allocated_bytes[kept], reserved_bytes=reserved
+        )
 
 
 def load_events(path: str | os.PathLike[str], *, device: str | None = None) -> MemoryEvents:

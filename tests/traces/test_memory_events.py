@@ -131,3 +131,10 @@ def test_a_timeline_has_no_events_of_an_allocator(tmp_path: Path) -> None:
     for data in (b"[[1,2,3],[[1,2],[3,4],[0,0]]]", b"x"):
         with pytest.raises(TraceError, match="no events of an allocator in it: it is neither"):
             load(data, tmp_path)
+
+
+def test_events_of_no_bytes_have_no_place(tmp_path: Path) -> None:
+    history = [event("alloc", 0, 0), event("alloc", 512, 5)]
+    assert load(snapshot(device_traces=[history]), tmp_path).addresses.tolist() == [512]
+    with pytest.raises(TraceError, match="no memory events of any bytes"):
+        load(snapshot(device_traces=[[event("alloc", 0, 0)]]), tmp_path)

@@ -341,7 +341,7 @@ def read_events(content: Content, device: str | None) -> MemoryEvents:
         raise TraceError(f"a memory event without an address: {hint}", content.where)
     changes, reserved = events["bytes"], events["reserved"]
     sums = running_bytes(changes, content.where)
-    return MemoryEvents(
+    found = MemoryEvents(
         content.name,
         content.where,
         FORMAT,
@@ -352,6 +352,7 @@ def read_events(content: Content, device: str | None) -> MemoryEvents:
         events["allocated"] if _has_totals(events) else sums,
         reserved if (reserved > 0).all() else None,
     )
+    return found.without_empty()
 
 
 def _has_totals(events: dict[str, Int64]) -> bool:

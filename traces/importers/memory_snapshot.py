@@ -143,7 +143,7 @@ def read_events(content: Content, device: str | None) -> MemoryEvents:
         for signs in (ALLOCATED_SIGNS, RESERVED_SIGNS)
     )
     history = found.history
-    return MemoryEvents(
+    events = MemoryEvents(
         content.name,
         content.where,
         FORMAT,
@@ -159,6 +159,7 @@ def read_events(content: Content, device: str | None) -> MemoryEvents:
         settings=found.settings,
         n_streams=history.n_streams,
     )
+    return events.without_empty()
 
 
 class _Found(NamedTuple):
