@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 from rematsim import load_trace, simulate
-from rematsim.heuristics import names
+from rematsim.heuristics import get, names
 from rematsim.result import RunResult
 from rematsim.traces.bundled import bundled_traces
 from rematsim.traces.trace import Trace
@@ -53,8 +53,9 @@ def methods(trace: Trace) -> list[str]:
 
 
 def run(trace: Trace, method: str, policy: str, budget: str) -> RunResult:
-    """Do the run of a row."""
-    return simulate(trace, method, budget, deallocation=policy, seed=SEED)
+    """Do the run of a row; with an arena where the method is of no use without addresses."""
+    memory = "arena" if get(method).needs_addresses else "counter"
+    return simulate(trace, method, budget, deallocation=policy, seed=SEED, memory=memory)
 
 
 def rows(trace_names: Iterable[str]) -> Iterator[tuple[Trace, RunResult, dict[str, str]]]:
