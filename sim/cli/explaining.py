@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from . import options
+from .loading import load_given
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -79,13 +80,12 @@ def command(context: click.Context, /, source: str, as_json: bool, **given: Any)
 def _saved(path: str, given: dict[str, Any]) -> tuple[RunResult, Trace | None]:
     """Read a saved run, and its trace where that is given."""
     from ..result import load_run
-    from ..traces.loading import load_trace
 
     if given["heuristic"] is not None and given["trace"] is None:
         raise click.UsageError("--heuristic: a saved run needs its trace as well: --trace")
     run = load_run(path)
     where = given["trace"]
-    return run, None if where is None else load_trace(where, cache=not given["no_cache"])
+    return run, None if where is None else load_given(where, cache=not given["no_cache"])
 
 
 def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
@@ -93,13 +93,12 @@ def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
     from ..execution import execute
     from ..plan_files import load_plan
     from ..simulation import DEFAULT_HEURISTIC, simulate
-    from ..traces.loading import load_trace
 
     cached = not given["no_cache"]
     if given["plan"] is not None and given["heuristic"] is not None:
         raise click.UsageError("--heuristic: a plan decides for itself")
     plan = None if given["plan"] is None else load_plan(given["plan"])
-    trace = load_trace(options.trace_given(source), cache=cached)
+    trace = load_given(source, cache=cached)
     if plan is not None:
         return execute(trace, plan, event_log=True, cached=cached), trace
     run = simulate(

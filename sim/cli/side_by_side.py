@@ -10,6 +10,7 @@ import click
 from ..errors import InputError
 from . import options
 from .diffing import print_differences
+from .loading import load_given
 from .output import (
     check_writable,
     format_bytes,
@@ -97,7 +98,6 @@ def _runs(
     from ..execution import execute
     from ..plan_files import load_plan
     from ..result import load_run
-    from ..traces.loading import load_trace
 
     for file in files:
         if not file.lower().endswith((".run", *PLANS)):
@@ -109,7 +109,7 @@ def _runs(
     if not where and (plans or heuristics or methods):
         raise click.UsageError("no --trace given, which plans and methods need")
     cached = not given["no_cache"]
-    trace = load_trace(options.trace_given(where), cache=cached) if where else None
+    trace = load_given(where, cache=cached) if where else None
     named = []
     for file in files:
         if file in plans:
