@@ -13,16 +13,18 @@ random     random allocations and frees (``--operations``) in the arena and in a
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
-import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import replay
-from replay import REFERENCE, check_rows, run_child
+from replay import REFERENCE, check_rows
 from showing import Row, say, table
 
 FOLDERS = ("traces", "heuristics", "analysis")
@@ -30,6 +32,7 @@ TRACES = ("unet", "resnet32", "densenet", "lstm", "gpt", "vit_2steps")
 LOGS = ("resnet32", "densenet121", "lstm", "transformer", "unet", "treelstm")
 FRACTIONS = ("0.4x", "0.5x", "0.6x", "0.8x")
 UNIT = 512
+PASSES = 4  # over all runs, for each of --repeats
 
 
 def tree_of(checkout: Path, folder: Path) -> dict[str, str]:
@@ -41,36 +44,68 @@ def tree_of(checkout: Path, folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder), "REMATSIM_CACHE_DIR": str(folder / "cache")}
 
 
+def child_passes(folder: str) -> None:
+    """Do all reference runs once for each line of input; tell the seconds of each run."""
+    for _ in sys.stdin:
+        print(json.dumps(replay.child_reference(folder, "1", "cache")), flush=True)
+
+
+def child_first() -> None:
+    """Tell the processor time of a first replay, with nothing compiled."""
+    replay.child_one_run()
+    print(time.process_time())
+
+
+def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """Start this file as a child that talks in lines."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", *arguments]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ask(child: subprocess.Popen[str]) -> list[float]:
+    """Let a child do all runs once."""
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    found = json.loads(child.stdout.readline())
+    check_rows(found)
+    return list(found["seconds"]["run"][0])
+
+
 def measure_counter(given: argparse.Namespace) -> Row:
-    """Time the counter before and after: runs of both checkouts, one by one in turns."""
+    """Time the counter in two checkouts in turns: of each run the least of all turns counts."""
     here = Path(__file__).resolve().parents[1]
     checkouts = {"this": here, "other": given.against}
     with tempfile.TemporaryDirectory() as folder:
         paths = {n: tree_of(path, Path(folder) / n) for n, path in checkouts.items()}
-        found: dict[str, dict[str, list[float]]] = {n: {"run": [], "first": []} for n in paths}
-        for turn in range(1 + given.repeats):
-            for name in sorted(paths, reverse=turn % 2 == 1):
-                child = run_child("reference", str(given.reference), "3", "cache",
-                                  environment=paths[name])  # fmt: skip
-                check_rows(child)
-                best = [min(run) for run in zip(*child["seconds"]["run"], strict=True)]
-                cold = paths[name] | {"REMATSIM_CACHE_DIR": f"{folder}/{name}-{turn}"}
-                first = run_child("one_run", environment=cold)["wall_seconds"]
-                if turn:
-                    found[name]["run"].append(sum(best))
-                    found[name]["first"].append(first)
+        first: dict[str, list[float]] = {name: [] for name in paths}
+        for turn in range(given.repeats):
+            for name, path in paths.items():
+                cold = path | {"REMATSIM_CACHE_DIR": f"{folder}/{name}-{turn}"}
+                first[name].append(float(start(cold, "first").communicate()[0]))
+        children = {n: start(path, "passes", str(given.reference)) for n, path in paths.items()}
+        passes: dict[str, list[list[float]]] = {name: [] for name in paths}
+        for _ in range(1 + PASSES * given.repeats):
+            for name, child in children.items():
+                passes[name].append(ask(child))
+        for child in children.values():
+            child.communicate()
     rows = [
         {
             "checkout": name,
-            "300 runs, s": statistics.median(times["run"]),
-            "least, s": min(times["run"]),
-            "most, s": max(times["run"]),
-            "a first replay, s": statistics.median(times["first"]),
+            "300 runs, s": sum(map(min, zip(*passes[name][1:], strict=True))),
+            "a first replay, s of processor": min(first[name]),
         }
-        for name, times in found.items()
+        for name in paths
     ]
-    table(f"the counter, {given.repeats} turns", rows)
-    return {"rows": rows, "all": found}
+    table(f"the counter, {PASSES * given.repeats} turns", rows)
+    return {"rows": rows}
 
 
 def evictions_of(trace: str, repeats: int) -> Row:
@@ -193,7 +228,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; or all")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
-    parser.add_argument("--repeats", type=int, default=5, help="of each time, for the median")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="of each time, of which the least counts"
+    )
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of dtr-runs.csv")
     given = parser.parse_args(arguments)
@@ -208,4 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        {"passes": child_passes, "first": child_first}[sys.argv[2]](*sys.argv[3:])
+    else:
+        main()
