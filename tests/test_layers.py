@@ -15,7 +15,7 @@ LAYERS = {
     "traces": "traces",
     "engine": "allocator_settings program view_folding schedules static_graph plan plan_files "
     "plan_reading following sequences ondemand space state layout lowering memory serving pieces "
-    "arena caching event_replay pool events "
+    "arena segments expanding caching event_replay pool events "
     "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
     "moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
