@@ -25,9 +25,8 @@ COLUMNS = (
     "score",
     "cause_call",
     "memory_after_bytes",
-    "address",
-    "reserved_after_bytes",
 )
+ADDRESS_COLUMNS = ("address", "reserved_after_bytes")
 
 
 class Classes:
@@ -62,7 +61,7 @@ class Ledger:
     """Memory as derived, compared change by change with the rows of a log."""
 
     def __init__(self, events: Any, budget_bytes: int | None, layout: Layout | None = None) -> None:
-        self.rows = _rows(events)
+        self.rows = _rows(events, COLUMNS if layout is None else COLUMNS + ADDRESS_COLUMNS)
         self.due: Row | None = next(self.rows, None)
         self.budget = inf if budget_bytes is None else budget_bytes
         self.layout = layout
@@ -298,9 +297,9 @@ class Ledger:
         return "UNEXPECTED_ACTION", "is not due"
 
 
-def _rows(events: Any) -> Iterator[Row]:
+def _rows(events: Any, names: tuple[str, ...]) -> Iterator[Row]:
     """Give the rows of an event log."""
-    columns = {name: events[name].tolist() for name in COLUMNS}
+    columns = {name: events[name].tolist() for name in names}
     for number in range(len(columns["action"])):
         row = {name: values[number] for name, values in columns.items()}
         yield Row(number, ACTIONS[row["action"]], row)

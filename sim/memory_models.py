@@ -18,7 +18,7 @@ from .budgets import parse_budget
 from .errors import BudgetError, InputError, UnknownNameError
 from .texts import split_list
 
-COUNTER, CACHING = "counter", "caching"
+COUNTER, ARENA, CACHING = "counter", "arena", "caching"
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<arguments>.*)\)", re.DOTALL)
 
 
@@ -59,8 +59,8 @@ def _arena(arguments: list[str]) -> MemoryModel:
         if key != "small_area" or not equals:
             raise InputError(f"memory arena({argument}): its setting is small_area=BYTES")
         small = _bytes(value, "memory arena: small_area")
-    shown = f"arena(small_area={small})" if small else "arena"
-    return MemoryModel(shown, "arena", (small,))
+    shown = f"{ARENA}(small_area={small})" if small else ARENA
+    return MemoryModel(shown, ARENA, (small,))
 
 
 def _caching(arguments: list[str]) -> MemoryModel:
@@ -91,7 +91,7 @@ def _bytes(text: str, where: str) -> int:
 # Readers of the settings, by name of the model.
 MODELS: dict[str, tuple[Callable[[list[str]], MemoryModel], str]] = {
     COUNTER: (_counter, "counts bytes: what fits the budget in sum, fits"),
-    "arena": (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
+    ARENA: (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
     CACHING: (_caching, "PyTorch's caching allocator; KEY:VALUE as in PYTORCH_CUDA_ALLOC_CONF"),
 }
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from . import choosing, compiled, report
+from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
 from .lowering import MUTATIONS
-from .memory_models import COUNTER, find_memory, parse_memory
+from .memory_models import ARENA, COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
+from .partition import sides
 from .pythonchoice import PythonScan
 from .result import RunResult, slowdown
 from .runner import Chooser, Run, Settings, remat_limit_ns
@@ -149,8 +150,8 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     """Do one run of a workload; `simulate` for callers that have everything at hand."""
     started = time.perf_counter()
     budget_bytes = budget.resolve(work.unlimited_peak_bytes)
-    settings = _settings(work, heuristic, budget_bytes, options)
-    chooser = _chooser(work, heuristic, options)
+    settings = settings_for(work, heuristic, budget_bytes, options)
+    chooser = chooser_for(work, heuristic, options)
     run = Run(work.program, settings)
     run.finish(chooser)
     run_seconds = time.perf_counter() - started
@@ -163,9 +164,11 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     return result
 
 
-def _settings(
+def settings_for(
     work: Workload, heuristic: Heuristic, budget_bytes: int | None, options: Options
 ) -> Settings:
+    """Put what a run is asked for into the engine's terms."""
+    check_memory(heuristic, options)
     walks_afresh = options.count_accesses or _is_partial(heuristic)
     needs = heuristic.needs_bits
     memory = find_memory(options.memory)
@@ -180,20 +183,39 @@ def _settings(
         logs_events=options.event_log,
         memory=memory.model,
         memory_settings=memory.settings,
+        sides=sides(work.trace, work.program, heuristic.partition),
+        drops_intermediates=heuristic.drops_intermediates,
     )
+
+
+def check_memory(heuristic: Heuristic, options: Options) -> None:
+    """Refuse a heuristic that needs addresses where memory has none, or many stretches of them.
+
+    Raises
+    ------
+    HeuristicError
+        If it cannot be.
+    """
+    if heuristic.needs_addresses and find_memory(options.memory).model != ARENA:
+        raise HeuristicError(
+            f"{heuristic.name}: memory {options.memory}: it evicts neighbors in one stretch of "
+            f"addresses: give memory={ARENA} (--memory {ARENA})"
+        )
 
 
 def _is_partial(heuristic: Heuristic) -> bool:
     return heuristic.samples or heuristic.least_size > 0
 
 
-def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+def chooser_for(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+    """Get what finds a run's victims: compiled, or Python where that cannot be."""
+
     def name(s: int) -> str:
         return report.storage_names(work.trace, work.program)[s]
 
     scan = PythonScan(heuristic, options.count_accesses, name)
     if heuristic.source and not is_compiling():
-        return Chooser(_asking(), scan)
+        return Chooser(compiled.choose_in_python(), scan)
     made = _compiled(heuristic, options.count_accesses)
     place = place_of(heuristic.function)
     if isinstance(made, Entry):
@@ -204,7 +226,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
         f"{place}: {heuristic.name} cannot be compiled and runs in Python, slowly: {made}",
         stacklevel=2,
     )
-    return Chooser(_asking(), scan)
+    return Chooser(compiled.choose_in_python(), scan)
 
 
 def _reason(error: Exception) -> str:
@@ -216,11 +238,6 @@ def _reason(error: Exception) -> str:
     heads = [place for place, line in enumerate(lines[:-2]) if FAILED in line]
     reason, detail = (lines[heads[-1] + 1 :][:2]) if heads else (lines[0], "")
     return f"{reason} {detail.lstrip('> ')}" if reason.endswith(":") else reason
-
-
-@functools.cache
-def _asking() -> Entry:
-    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)
@@ -244,6 +261,8 @@ def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
     needs = heuristic.needs_bits
     if heuristic.kind == "random":
         return choosing.make_random_choose()
+    if heuristic.kind == "window":
+        return windows.make_window_choose(function, needs)
     if _is_partial(heuristic):
         return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size
