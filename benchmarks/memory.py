@@ -1,13 +1,14 @@
-"""What memory with addresses costs, and whether the arena is right a million times over.
+"""What memory with addresses costs, and whether it is right a million times over.
 
-``python benchmarks/memory.py [PART ...]``. Parts:
+``python benchmarks/memory.py [PART ...]``. All but the first part are of the arena, or of the model
+that ``--memory`` says (``caching``). Parts:
 
 counter    the reference runs in the counter, and a first replay with nothing compiled: this
            checkout and another one (``--against FOLDER``) take turns
-evictions  h_DTR_eq in the arena beside the counter: time an eviction, trace by trace
-pieces     a free and an allocation in an arena with 1 to 10^5 live pieces, asked from Python
-random     random allocations and frees (``--operations``) in the arena and in a slow obvious one,
-           compared after each
+evictions  h_DTR_eq in it beside the counter: time an eviction, trace by trace
+pieces     a free and an allocation with 1 to 10^5 live pieces, asked from Python
+random     random allocations and frees (``--operations``) in it and in a slow obvious one, compared
+           after each
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import replay
 from replay import REFERENCE, check_rows
@@ -108,13 +110,13 @@ def measure_counter(given: argparse.Namespace) -> Row:
     return {"rows": rows}
 
 
-def evictions_of(trace: str, repeats: int) -> Row:
+def evictions_of(trace: str, memories: Sequence[str], repeats: int) -> Row:
     """Run a trace in both memories; add up the shortest times and the evictions."""
     from rematsim import load_trace, simulate
 
     loaded = load_trace(trace)
     totals: Row = {}
-    for memory in ("counter", "arena"):
+    for memory in memories:
         seconds, evictions, steps = 0.0, 0, 0
         for fraction in FRACTIONS:
             runs = [simulate(loaded, "h_DTR_eq", fraction, memory=memory, slowdown_limit=8.0)
@@ -132,19 +134,19 @@ def measure_evictions(given: argparse.Namespace) -> Row:
     names = [f"bundled:{name}" for name in TRACES]
     if (given.reference / "dtr-logs.zip").exists():
         names += replay.log_paths(given.reference, LOGS).values()
-    rows = []
+    rows, memories = [], ("counter", given.memory)
     for name in names:
-        child = evictions_of(name, given.repeats)
+        child = evictions_of(name, memories, given.repeats)
         cost = {
             memory: 1e6 * child[f"{memory} s"] / max(child[f"{memory} evictions"], 1)
-            for memory in ("counter", "arena")
+            for memory in memories
         }
         rows.append(
             {
                 "trace": Path(name.rpartition(":")[2]).stem,
                 **{f"{memory} evictions": child[f"{memory} evictions"] for memory in cost},
                 **{f"{memory}, us": cost[memory] for memory in cost},
-                "times": cost["arena"] / cost["counter"],
+                "times": cost[given.memory] / cost["counter"],
                 **{
                     f"{memory}, us a 100 steps": 1e8 * child[f"{memory} s"]
                     / max(child[f"{memory} steps"], 1)
@@ -157,13 +159,13 @@ def measure_evictions(given: argparse.Namespace) -> Row:
 
 
 def measure_pieces(given: argparse.Namespace) -> Row:
-    """Time operations of an arena with ever more pieces; the first row is what asking takes."""
+    """Time operations with ever more pieces; the first row is what asking takes."""
     from rematsim.allocation import Allocator
 
     rows = []
     for live in (1, 10**3, 10**4, 10**5):
         draw = random.Random(live)
-        arena = Allocator("arena", None, most_pieces=4 * live + 8)
+        arena = Allocator(given.memory, None, most_pieces=8 * live + 64)
         held = [arena.allocate(draw.randrange(1, 10**6)) for _ in range(live)]
         steps = [(draw.randrange(1, 10**6), draw.randrange(live)) for _ in range(50_000)]
         started = time.perf_counter()
@@ -178,41 +180,49 @@ def measure_pieces(given: argparse.Namespace) -> Row:
                 "us a free and an allocation": 1e6 * used / len(steps),
             }
         )
-    table("pieces of an arena", rows)
+    table(f"pieces of {given.memory}", rows)
     return {"rows": rows}
 
 
-def measure_random(given: argparse.Namespace) -> Row:
-    """Compare with the obvious arena, a fresh pair for each 10,000 operations."""
+def a_pair(memory: str, seed: int, size: int) -> tuple[Any, Any]:
+    """Make an allocator, of an arena every other time with an area apart, and the obvious one."""
     from rematsim.allocation import Allocator
-    from rematsim.audit_addresses import PlainArena
+    from rematsim.audit_addresses import layout_of
 
+    if memory == "arena":
+        memory = f"arena(small_area={size // 4 if seed % 2 else 0})"
+    layout = layout_of(memory, size)
+    assert layout is not None
+    return Allocator(memory, size, most_pieces=1 << 14), layout.arena
+
+
+def measure_random(given: argparse.Namespace) -> Row:
+    """Compare with the obvious one, a fresh pair for each 10,000 operations."""
+    unit = UNIT if given.memory.startswith("arena") else 4096 * UNIT
     totals = {"operations": 0, "without a place": 0, "most pieces": 0}
     for seed in range(-(-given.operations // 10_000)):
         draw = random.Random(seed)
-        size = draw.choice((100, 1000, 100_000)) * UNIT
-        small = size // 4 if seed % 2 else 0
-        arena = Allocator(f"arena(small_area={small})", size, most_pieces=1 << 14)
-        plain = PlainArena(size, small)
+        size = draw.choice((100, 1000, 100_000)) * unit
+        fast, plain = a_pair(given.memory, seed, size)
         live: list[tuple[int, int]] = []
-        for _ in range(10_000):
+        for _ in range(min(10_000, given.operations)):
             if live and draw.random() < 0.46 + 0.2 * (len(live) > 150):
                 piece, address = live.pop(draw.randrange(len(live)))
-                arena.free(piece)
+                fast.free(piece)
                 plain.free(address)
             else:
                 most = draw.choice((40, size // 50, size // 8))
                 asked, side = draw.randrange(1, most), int(draw.random() < 0.3)
-                piece_or_none, due = arena.allocate(asked, side), plain.place(asked, side == 1)
-                found = None if piece_or_none is None else arena.address(piece_or_none)
-                assert found == due, f"seed {seed}: {found}, the obvious arena gives {due}"
+                piece_or_none, due = fast.allocate(asked, side), plain.place(asked, side == 1)
+                found = None if piece_or_none is None else fast.address(piece_or_none)
+                assert found == due, f"seed {seed}: {found}, the obvious one gives {due}"
                 if piece_or_none is not None and due is not None:
                     live.append((piece_or_none, due))
                 totals["without a place"] += due is None
-            assert arena.largest_hole == plain.largest_hole, f"seed {seed}"
+            assert fast.largest_hole == plain.largest_hole, f"seed {seed}"
             totals["operations"] += 1
-        totals["most pieces"] = max(totals["most pieces"], int(arena.space.pieces))
-    table("random operations, equal in both arenas", [totals])
+        totals["most pieces"] = max(totals["most pieces"], int(fast.space.pieces))
+    table(f"random operations, equal in {given.memory} and in the obvious one", [totals])
     return dict(totals)
 
 
@@ -228,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; or all")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
+    parser.add_argument("--memory", default="arena", help="a model with addresses")
     parser.add_argument(
         "--repeats", type=int, default=5, help="of each time, of which the least counts"
     )
