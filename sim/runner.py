@@ -47,6 +47,7 @@ class Settings:
     memory: str = "counter"  # or a model with addresses
     memory_settings: tuple[int, ...] = ()
     sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
+    drops_intermediates: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class Run:
             settings.policy == BANISH or self.program.has_irreplaceable,
             settings.logs_events,
             settings.in_place,
+            settings.drops_intermediates,
             _or_no_limit(settings.pause_at_bytes),
             seeded(settings.seed),
         )

@@ -19,7 +19,7 @@ COLUMN_MEANINGS = {
     "method": "heuristic or planner",
     "deallocation": "what a release of the program does: eager, ignore or banish; plan: nothing",
     "mutation": "how mutation is replayed: copy or inplace",
-    "memory": "memory model: counter (bytes only), arena (addresses)",
+    "memory": "memory model with its settings: counter, arena or caching",
     "slowdown_limit": "slowdown at which the run stops as thrashed; empty: none",
     "budget_bytes": "bytes allowed, constants and outputs included; empty: unlimited",
     "budget_fraction": "the budget as a fraction of the unlimited peak, where so asked",
@@ -87,15 +87,17 @@ IMPORTED = {
 @options.command("list", "rematsim list heuristics", "rematsim list columns --json")
 @click.argument(
     "what",
-    type=click.Choice(["heuristics", "planners", "traces", "columns", "formats", "devices"]),
+    type=click.Choice(
+        ["heuristics", "planners", "memory", "traces", "columns", "formats", "devices"]
+    ),
     required=False,
 )
 @options.json_option
 def command(what: str | None, as_json: bool) -> None:
     """List what there is to choose from.
 
-    Heuristics, planners, bundled traces, columns of the tables, formats of files, devices whose
-    times can be estimated; or all of them.
+    Heuristics, planners, memory models, bundled traces, columns of the tables, formats of files,
+    devices whose times can be estimated; or all of them.
     """
     chosen = SECTIONS if what is None else {what: SECTIONS[what]}
     sections = {name: collect() for name, collect in chosen.items()}
@@ -140,6 +142,13 @@ def _with_notes(summary: str, *notes: str) -> str:
     return summary + "".join(f" ({note})" for note in notes if note)
 
 
+def _memory() -> dict[str, str]:
+    """Give each memory model, and what it does."""
+    from ..memory_models import MODELS
+
+    return {name: summary for name, (_, summary) in MODELS.items()}
+
+
 def _traces() -> dict[str, str]:
     """Give each bundled trace as it is named on the command line, and its file."""
     from ..traces.bundled import PREFIX, bundled_traces
@@ -157,6 +166,7 @@ def _devices() -> dict[str, str]:
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "heuristics": _heuristics,
     "planners": _planners,
+    "memory": _memory,
     "traces": _traces,
     "columns": lambda: COLUMN_MEANINGS,
     "formats": lambda: FORMATS | IMPORTED,
