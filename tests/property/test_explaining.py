@@ -37,16 +37,18 @@ def runs(heuristic: str, seeds: int = 3) -> Iterator[tuple[Trace, Any]]:
     """Runs of a heuristic: all policies, lowerings and memories; budgets that do and do not fit."""
     for seed in range(seeds):
         trace = random_trace(700 + seed, rebinding=("listed", "storage")[seed % 2], tags=seed == 2)
+        reserved = simulate(trace, "h_LRU", memory="arena").reserved_peak_bytes
         for number, fraction in enumerate((0.55, 0.7, 0.85)):
+            memory = ("counter", "arena", "counter")[(seed + number) % 3]
             yield (
                 trace,
                 simulate(
                     trace,
                     heuristic,
-                    fraction,
+                    fraction if memory == "counter" else int(fraction * reserved),
                     deallocation=DEALLOCATIONS[(seed + number) % 3],
                     mutation=("copy", "inplace")[number % 2],
-                    memory=("counter", "arena", "counter")[(seed + number) % 3],
+                    memory=memory,
                     slowdown_limit=(None, 2.0, 5.0)[number],
                     seed=seed,
                     event_log=True,
