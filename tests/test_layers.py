@@ -16,7 +16,8 @@ LAYERS = {
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
     "sequences ondemand state layout lowering memory pool events randomness classes neighborhood "
     "nextuse residence engine choosing compiled runner workload moment_bounds bounds requirements "
-    "result report buffers buffer_files lifetimes placing stacking",
+    "result report buffers buffer_files lifetimes placing stacking "
+    "stacking_bounds stacking_state",
     "heuristics": "heuristics",
     "simulation": "pythonchoice simulation checkpointing comparison conformance inspection "
     "audit audit_ledger audit_plan audit_scores execution plan_diff planning "
