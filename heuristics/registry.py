@@ -18,8 +18,9 @@ from typing import Any
 
 from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
+from ..partition import NO_PARTITION
 from ..state import NEEDS
-from ..texts import shown_number
+from .parameters import Rules, check_rules, shown
 
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
@@ -51,13 +52,20 @@ class Heuristic:
     is_random : bool
         Whether runs depend on the seed.
     kind : str
-        ``"score"`` (scan the pool) or ``"random"`` (any storage of the pool).
+        ``"score"`` (scan the pool), ``"random"`` (any storage of the pool) or ``"window"`` (the
+        cheapest neighbors by address).
     parameters : tuple of (str, value)
         The values of its parameters.
+    allowed : mapping of str to Rule
+        What these may be.
     samples : bool
         Whether only a random part of the pool is looked at.
     least_size : float
         Storages below this part of the mean size are passed over.
+    partition : str
+        Whether expensive results are placed apart from cheap ones (``partition.PARTITIONS``).
+    drops_intermediates : bool
+        Whether what is recomputed only to recompute something else is dropped at once.
     source : str
         Digest of the file where a user's function stands, empty for those of the package.
     """
@@ -74,12 +82,20 @@ class Heuristic:
     parameters: tuple[tuple[str, Any], ...] = ()
     samples: bool = False
     least_size: float = 0.0
+    partition: str = NO_PARTITION
+    drops_intermediates: bool = False
     source: str = field(default="", compare=False)
+    allowed: Rules = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Note where the function comes from."""
         if not self.source:
             object.__setattr__(self, "source", _source_digest(self.function))
+
+    @property
+    def needs_addresses(self) -> bool:
+        """Whether it is of use only where memory has addresses."""
+        return self.kind == "window" or self.partition != NO_PARTITION
 
     @property
     def needs_bits(self) -> int:
@@ -144,7 +160,8 @@ def heuristic(
     name : str
         What tables and the command line call it.
     needs : tuple of str
-        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step``.
+        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step,
+        call``.
     reference : str
         Where the formula comes from.
     monotone : bool
@@ -181,37 +198,50 @@ def heuristic(
 def family(
     name: str,
     *,
+    allowed: Rules | None = None,
     needs: tuple[str, ...] = (),
     reference: str = "",
     monotone: bool = False,
     offline: bool = False,
+    traits: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: {},
 ) -> Callable[[Callable[..., Score]], Callable[..., Score]]:
-    """Declare a function of parameters with defaults that returns the score ``(state, s)``."""
+    """Declare a function of parameters with defaults that returns the score ``(state, s)``.
+
+    ``allowed`` says what each of the parameters may be; ``traits`` gives further attributes of the
+    Heuristic from the parameters' values.
+    """
     _check_needs(name, needs)
+    rules = allowed or {}
 
     def declare(make: Callable[..., Score]) -> Callable[..., Score]:
         defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
+        check_rules(name, defaults, rules)
 
         @functools.lru_cache(maxsize=64)  # one function for a set of parameters is compiled once
-        def build(**given: float) -> Heuristic:
-            for key in given:
-                if key not in defaults:
-                    known = ", ".join(defaults)
-                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
-            values = {**defaults, **given}
-            shown = ",".join(
-                f"{k}={shown_number(v)}" for k, v in values.items() if v != defaults[k]
-            )
+        def made(*values: Any) -> Heuristic:
+            parameters = tuple(zip(defaults, values, strict=True))
+            told = ",".join(f"{k}={shown(v)}" for k, v in parameters if v != defaults[k])
             return Heuristic(
-                f"{name}({shown})" if shown else name,
-                inlineable(make(**values)),
+                f"{name}({told})" if told else name,
+                inlineable(make(*values)),
                 needs,
                 reference,
                 _summary(make),
                 monotone,
                 offline,
-                parameters=tuple(values.items()),
+                parameters=parameters,
+                allowed=rules,
+                **traits(dict(parameters)),
             )
+
+        def build(**given: Any) -> Heuristic:
+            for key in given:
+                if key not in defaults:
+                    known = ", ".join(defaults) or "none"
+                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
+            values = {**defaults, **given}
+            read = [rules[k].value(f"{name}: {k}", v) for k, v in values.items()]
+            return made(*(v if isinstance(v, str | bool) else float(v) for v in read))
 
         _register(name, build)
         return make
@@ -228,7 +258,7 @@ def declare_random(name: str, reference: str, summary: str) -> None:
 def _fixed(made: Heuristic) -> Factory:
     """Make the factory of a heuristic that has no parameters."""
 
-    def build(**given: float) -> Heuristic:
+    def build(**given: Any) -> Heuristic:
         if given:
             raise UnknownNameError(f"{made.name}: it has no parameters ({', '.join(given)})")
         return made
@@ -261,21 +291,31 @@ def is_known(name: str) -> bool:
     return name in _factories
 
 
-def build(name: str, **parameters: float) -> Heuristic:
+def build(name: str, **parameters: Any) -> Heuristic:
     """Make a built-in heuristic from its name and parameters.
 
     Raises
     ------
     UnknownNameError
         If there is none of that name, with the nearest that there is.
+    InputError
+        If a parameter is not what it may be.
     """
     _load_all()
     if name not in _factories:
-        lowered = {known.lower(): known for known in _factories}
-        close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
-        hint = f" (did you mean {lowered[close[0]]}?)" if close else ""
         raise UnknownNameError(
-            f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
+            f"unknown heuristic {name!r}{_hint(name)}; known: {', '.join(names())}, "
             "or file.py:function of your own"
         )
     return _factories[name](**parameters)
+
+
+def _hint(name: str) -> str:
+    """Say what may have been meant."""
+    from .static.registry import is_known as is_planner
+
+    if is_planner(name.partition("(")[0].strip()):
+        return " (it is a planner: see plan, or --method of sweep)"
+    lowered = {known.lower(): known for known in _factories}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
+    return f" (did you mean {lowered[close[0]]}?)" if close else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from ..jit import inlineable
+from ..space import FREE, NONE
 from ..state import State
 
 
@@ -57,6 +58,12 @@ def class_cost(state: State, s: int) -> float:
 
 
 @inlineable
+def call_cost(state: State, s: int) -> float:
+    """Cost of the classes of what its own call reads and makes, ns; needs ``classes, call``."""
+    return float(state.run[0].call_ns)
+
+
+@inlineable
 def set_cost(state: State, s: int) -> float:
     """Cost of the evicted neighborhood as one set, ns; needs ``set``."""
     return float(state.run[0].set_ns)
@@ -84,7 +91,15 @@ def remat_count(state: State, s: int) -> float:
 @inlineable
 def free_neighbor_bytes(state: State, s: int) -> float:
     """Free bytes at the storage's two ends; none where memory has no addresses."""
-    return 0.0
+    if state.memory[0].serve == 0 or state.places[s].piece == NONE:
+        return 0.0
+    piece = state.pieces[state.places[s].piece]
+    total = 0
+    if state.pieces[piece.before].storage == FREE:
+        total += state.pieces[piece.before].size_bytes
+    if state.pieces[piece.after].storage == FREE:
+        total += state.pieces[piece.after].size_bytes
+    return float(total)
 
 
 @inlineable

@@ -109,7 +109,7 @@ def plan_addresses(
     12
     """
     function = get(method)
-    prepare()
+    prepare(method)
     started = time.monotonic()
     with interrupts_caught():
         search = Search(buffers, capacity, clock=Clock(time_limit), seed=seed)

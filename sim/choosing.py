@@ -18,6 +18,7 @@ from .program import Program
 from .randomness import draw_below
 from .state import (
     NEEDS_ANCESTORS,
+    NEEDS_CALL,
     NEEDS_CLASSES,
     NEEDS_DESCENDANTS,
     NEEDS_LAST_STEP,
@@ -43,6 +44,8 @@ def refresh(program: Program, state: State, s: int) -> int:
         neighborhood.make_exact(program, state, s, needs)
     if needs & NEEDS_CLASSES:
         classes.look_up(program, state, s)
+    if needs & NEEDS_CALL:
+        classes.look_up_call(program, state, s)
     if needs & NEEDS_SET:
         neighborhood.reach_set(program, state, s)
     if needs & NEEDS_NEXT_USE:
@@ -68,9 +71,11 @@ def walk_afresh(program: Program, state: State, s: int) -> None:
 
 @kernel
 def take(state: State, s: int, score: float) -> int:
-    """Answer with one victim."""
+    """Answer with one victim, after a look at the whole pool."""
+    run = state.run[0]
+    run.search_steps += run.pool_count
     state.victims[0] = s
-    state.run[0].score = score
+    run.score = score
     return 1
 
 

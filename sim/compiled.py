@@ -9,9 +9,10 @@ import functools
 import hashlib
 import re
 
-from . import choosing, engine, events, following
+from . import arena, caching, choosing, engine, events, following
 from .jit import Entry, entry
 from .program import Program
+from .serving import Serve
 from .state import State
 
 BUNDLES = (Program, State)
@@ -39,6 +40,20 @@ def refresh() -> Entry:
 def render() -> Entry:
     """Get `events.render`: (program, state, 0) to the length of the text."""
     return entry(events.render, BUNDLES)
+
+
+@functools.cache
+def choose_in_python() -> Entry:
+    """Get the `choose` that leaves the choice to Python."""
+    return choose(choosing.make_asking_choose(), "in_python", cached=True)
+
+
+@functools.cache
+def serve(model: str) -> Entry:
+    """Get the entry point of a memory model with addresses (`serving.py`)."""
+    function: Serve = {"arena": arena.serve_arena, "caching": caching.serve_caching}[model]()
+    function.__name__ = function.__qualname__ = f"serve_{model}"
+    return entry(function, BUNDLES)
 
 
 def choose(function: choosing.Choose, name: str, *, cached: bool) -> Entry:

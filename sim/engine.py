@@ -24,6 +24,7 @@ from .opcodes import (
 )
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
+    drop_intermediate,
     evict,
     hand_over,
     is_awaited_elsewhere,
@@ -46,7 +47,7 @@ GO_ON = 4
 CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
 
 # What `choose` answers instead of a number of victims.
-ASK_PYTHON, NAN_SCORE = -1, -2
+ASK_PYTHON, NAN_SCORE, NO_WINDOW = -1, -2, -3
 
 
 def run(program: Program, state: State, choose: int) -> int:
@@ -214,7 +215,7 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
     here = state.run[0]
     call = program.calls[c]
     while not memory.fits(
-        state, call.result_bytes - bytes_taken_over(program, state, c), call.workspace_bytes
+        program, state, c, call.result_bytes - bytes_taken_over(program, state, c)
     ):  # an eviction may change what can be taken over
         if here.pool_count == 0:
             return OOM
@@ -228,6 +229,8 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
             return NOT_A_NUMBER
         if count == ASK_PYTHON:
             return CHOOSE
+        if count == NO_WINDOW:
+            return OOM
         for i in range(count):
             evict(program, state, state.victims[i], EVICT, call.origin)
         here.victims = 0
@@ -283,13 +286,12 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
         here.rematerializations += 1
     else:
         here.model_ns += call.cost_ns
-    taken = bytes_taken_over(program, state, c)
-    memory.place(state, call.result_bytes - taken, call.workspace_bytes)
     duplicates = 0
     for t in range(call.first_result, call.end_result):
         if state.defined[t]:
             duplicates += own_bytes(program, state, t)
-    memory.free(state, duplicates)
+    placed = call.result_bytes - bytes_taken_over(program, state, c)
+    memory.place(program, state, c, placed, duplicates)
     if here.logs_events:
         log_call(program, state, c, is_remat, before)
     emptied = list_taken_over(program, state, c) if here.in_place else 0
@@ -352,12 +354,22 @@ def log_call(program: Program, state: State, c: int, is_remat: int, before: int)
         row = state.events[state.run[0].events - 1]
         row.start_ns, row.end_ns = end_ns - call.cost_ns, end_ns
         row.memory_after_bytes = before
+        note_address(program, state, t)
     for t in range(call.first_result, call.end_result):
         if state.defined[t]:
             before -= own_bytes(program, state, t)
             s = program.tensors[t].storage
             log_result(state, DROP_DUPLICATE, call.origin, t, (s, own_bytes(program, state, t)))
             state.events[state.run[0].events - 1].memory_after_bytes = before
+            note_address(program, state, t)
+
+
+@kernel
+def note_address(program: Program, state: State, t: int) -> None:
+    """Say in the last row of the log where a result was put, be it a second copy."""
+    if state.memory[0].serve != 0:
+        place = t - program.calls[program.tensors[t].call].first_result
+        state.events[state.run[0].events - 1].address = state.placed[place].address
 
 
 @kernel
@@ -369,6 +381,8 @@ def let_go(program: Program, state: State, c: int) -> None:
         if state.storages[s].residence >= BANISHED:
             continue
         unlock(state, s)
+        if state.run[0].drops_intermediates:
+            drop_intermediate(program, state, s)
         if state.run[0].tracks_waiting:
             for t in range(call.first_result, call.end_result):
                 stop_waiting(program, state, t, s)

@@ -6,7 +6,7 @@ What the columns mean, and how they look to a reader, is in ``result.py``.
 from __future__ import annotations
 
 from .jit import shared_kernel
-from .opcodes import EVICT
+from .opcodes import EVICT, PIN
 from .program import Program
 from .state import State
 
@@ -26,6 +26,10 @@ def log(state: State, action: int, storage: int, size_bytes: int, cause_call: in
     row.storage, row.bytes, row.cause_call = storage, size_bytes, cause_call
     row.score = state.run[0].score if action == EVICT else float("nan")
     row.memory_after_bytes = state.memory[0].used_bytes
+    if state.memory[0].serve != 0:
+        is_nowhere = size_bytes == 0 or action == PIN
+        row.address = NOTHING if is_nowhere else state.places[storage].address
+        row.reserved_after_bytes = state.space[0].reserved_bytes
 
 
 @shared_kernel

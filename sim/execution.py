@@ -16,6 +16,7 @@ from . import compiled, report
 from .budgets import Budget, parse_budget
 from .errors import PlanError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
+from .memory_models import COUNTER, find_memory
 from .opcodes import IGNORE, OK, OOM, STATUSES
 from .plan import PLAN_ACTIONS, Plan
 from .plan_reading import PlanReading
@@ -35,6 +36,7 @@ def execute(
     plan: Plan,
     budget: Any = "unlimited",
     *,
+    memory: str = COUNTER,
     event_log: bool = False,
     live_sets: bool = False,
     cached: bool = True,
@@ -49,7 +51,7 @@ def execute(
         What is to be done, in the trace's own calls and storages.
     budget : str, int, float or Budget
         As for `simulate`: all bytes at once.
-    event_log, live_sets, cached : bool
+    memory, event_log, live_sets, cached
         As in `simulation.Options`.
 
     Returns
@@ -83,7 +85,8 @@ def execute(
             f"not for {trace.name!r} ({trace.digest[:16]})"
         )
     work = workload(trace, plan.mutation, cached=cached)
-    return run_plan(work, plan, parse_budget(budget), event_log=event_log, live_sets=live_sets)
+    options = {"event_log": event_log, "live_sets": live_sets}
+    return run_plan(work, plan, parse_budget(budget), memory=memory, **options)
 
 
 def run_plan(
@@ -91,22 +94,26 @@ def run_plan(
     plan: Plan,
     budget: Budget,
     *,
+    memory: str = COUNTER,
     event_log: bool = False,
     live_sets: bool = False,
 ) -> RunResult:
     """Run a Plan; `execute` for callers that have everything at hand."""
     started = time.perf_counter()
+    model = find_memory(memory)
     settings = Settings(
         budget_bytes=budget.resolve(work.unlimited_peak_bytes),
         policy=IGNORE,
         in_place=plan.mutation == "inplace",
         logs_events=event_log,
+        memory=model.model,
+        memory_settings=model.settings,
     )
     reading = PlanReading(work.program, plan)
     run = Run(reading.program, settings)
     _follow(run)
     ended = _Ended(work, plan, reading, run)
-    result = _row(ended, budget, time.perf_counter() - started)
+    result = _row(ended, budget, model.name, time.perf_counter() - started)
     if event_log:
         result = dataclasses.replace(
             result,
@@ -179,13 +186,14 @@ class _Ended:
             call = program.calls[operand]
             need = int(call["result_bytes"] + call["workspace_bytes"])
             used, most = int(state.room["used_bytes"]), int(state.room["budget_bytes"])
-            return f"out of memory: it needs {need:,} bytes, {used:,} of {most:,} are taken"
+            taken = f"it needs {need:,} bytes, {used:,} of {most:,} are taken"
+            return f"out of memory: {taken}{report.no_hole(self.run).rstrip(',')}"
         if self.run.code == NOT_TAKEN:
             return f"it does not take over storage {operand} ({self._storage(operand)})"
         return "it is not in memory"
 
 
-def _row(ended: _Ended, budget: Budget, run_seconds: float) -> RunResult:
+def _row(ended: _Ended, budget: Budget, memory: str, run_seconds: float) -> RunResult:
     facts = ended.run.facts()
     return RunResult(
         **report.columns_of_work(ended.work, budget),
@@ -193,6 +201,7 @@ def _row(ended: _Ended, budget: Budget, run_seconds: float) -> RunResult:
         kind="static",
         method=ended.plan.method,
         deallocation=BY_PLAN,
+        memory=memory,
         slowdown_limit=None,
         seed=None,
         status=STATUSES[ended.code],

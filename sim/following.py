@@ -68,7 +68,7 @@ def compute(program: Program, state: State, c: int, is_remat: int) -> int:
     for i in range(call.first_parent, call.end_parent):
         lock(state, program.tensors[program.parents[i]].storage)
     need = call.result_bytes - bytes_taken_over(program, state, c)
-    if not memory.fits(state, need, call.workspace_bytes):
+    if not memory.fits(program, state, c, need):
         return OOM
     run_call(program, state, call.first_result, is_remat)
     for i in range(call.first_parent, call.end_parent):

@@ -20,6 +20,7 @@ from .heuristics.methods import get
 from .heuristics.static.registry import Planner, sources_digest
 from .heuristics.static.registry import get as get_planner
 from .jit import engine_digest
+from .result import OPTIONS
 from .simulation import MAX_SEED, Options
 from .store import CellKey
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from .heuristics.registry import Heuristic
     from .traces.trace import Trace
 
-# Options that tell one cell from another, as columns do.
-OPTIONS = ("mutation", "deallocation", "slowdown_limit")
 MAX_SEEDS = 10_000
 
 Seeds: TypeAlias = "int | str | Iterable[int]"
@@ -69,7 +68,7 @@ class Method:
 
 @dataclass(frozen=True)
 class StaticMethod:
-    """A planner, and how long it may take; no option of a replay changes what it gives."""
+    """A planner, and how long it may take; of the options only the memory model changes a row."""
 
     planner: Planner
     time_limit: float | None = None
@@ -97,7 +96,7 @@ class StaticMethod:
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""
-        return ["static", self.time_limit]
+        return ["static", self.time_limit, options.memory]
 
 
 class Run(NamedTuple):

@@ -5,6 +5,7 @@ The means of `conformance.py`: what it is tried on, and how closely. No verdicts
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import numbers
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from . import choosing, compiled, report
+from . import compiled, report
+from .arena import ALIGNMENT
 from .budgets import parse_budget
 from .heuristics.registry import Heuristic, place_of
 from .opcodes import DEALLOCATIONS, STATUSES
@@ -127,8 +129,14 @@ def _content(state: State, names: tuple[str, ...]) -> list[bytes]:
 
 
 @functools.cache
-def _asking() -> Any:
-    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
+def enlarged(trace: Trace) -> Trace:
+    """Give a trace all bytes of which are multiplied, for memory that rounds sizes up."""
+    return dataclasses.replace(
+        trace,
+        constant_bytes=trace.constant_bytes * ALIGNMENT,
+        result_bytes=trace.result_bytes * ALIGNMENT,
+        call_workspace_bytes=trace.call_workspace_bytes * ALIGNMENT,
+    )
 
 
 def run_in_python(trial: Trial, scan: PythonScan) -> tuple[Any, ...]:
@@ -144,6 +152,6 @@ def run_in_python(trial: Trial, scan: PythonScan) -> tuple[Any, ...]:
         upkeep=needs & UPKEEP,
     )
     run = Run(work.program, settings)
-    status = STATUSES[run.finish(Chooser(_asking(), scan))]
+    status = STATUSES[run.finish(Chooser(compiled.choose_in_python(), scan))]
     clock, peak = int(run.state.next_free[0]), int(run.state.room["peak_bytes"])
     return status, clock, peak, run.fact("evictions"), run.evict_sha

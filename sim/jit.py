@@ -28,18 +28,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *(
-        "addressing",
-        "audit",
-        "audit_ledger",
-        "audit_plan",
-        "audit_scores",
-        "conformance",
-        "errors",
-        "files",
-    ),
-    *("buffer_files", "buffers", "garbage", "grid", "lifetimes", "plan_diff", "plan_files"),
-    *("inspection", "requirements", "store", "sweeps", "workers"),
+    *("addressing", "allocation", "allocation_comparison", "allocation_layout", "audit"),
+    *("audit_addresses", "audit_caching", "audit_facts", "audit_ledger", "audit_plan"),
+    *("audit_scores", "buffer_files", "buffers", "causes", "conformance", "errors", "explaining"),
+    *("files", "garbage", "grid", "inspection", "lifetimes", "live", "overheads", "plan_diff"),
+    *("plan_files", "requirements", "scores", "side_by_side", "store", "story", "sweeps"),
+    *("workers", "worth"),
 }
 # What changes the machine code that numba makes.
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",
@@ -139,7 +133,7 @@ class Entry:
     address: int
 
 
-_in_python: list[Any] = []  # uncompiled, an address is an index into it
+_in_python: list[Any] = [None]  # uncompiled, an address is an index into it; 0 is none
 
 
 class _CallAt:

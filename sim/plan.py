@@ -29,6 +29,9 @@ PLAN_ACTIONS = ("COMPUTE", "FREE", "OFFLOAD", "PREFETCH", "DISCARD")
 Action = tuple[int, int]
 
 
+BLOCK = 1 << 16  # actions that are Python numbers at a time
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """A sequence of actions on one trace under one lowering.
@@ -72,8 +75,10 @@ class Plan:
         return len(self.action)
 
     def __iter__(self) -> Iterator[Action]:
-        """Give pairs of action and target."""
-        return zip(self.action.tolist(), self.target.tolist(), strict=True)
+        """Give pairs of action and target, in little more memory than the plan takes."""
+        for start in range(0, len(self.action), BLOCK):
+            block = slice(start, start + BLOCK)
+            yield from zip(self.action[block].tolist(), self.target[block].tolist(), strict=True)
 
     def __eq__(self, other: object) -> bool:
         """Say whether both do the same on the same trace."""

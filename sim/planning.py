@@ -38,6 +38,7 @@ from .heuristics.static.registry import (
     get,
 )
 from .heuristics.static.solving import load_solvers
+from .memory_models import COUNTER, parse_memory
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
 from .result import RunResult
 from .schedules import Evaluation, Schedule, evaluate, naive_schedule
@@ -81,7 +82,7 @@ def plan_trace(
     time_limit: float | None = None,
     seed: int = 0,
     interruptible: bool = True,
-    **options: bool,
+    **options: Any,
 ) -> Planned:
     """Plan a trace within a budget, and execute the plan.
 
@@ -101,7 +102,8 @@ def plan_trace(
         Whether the first Ctrl-C ends the search, as a time limit does, and the best plan so far is
         the answer; without one the status is ``time_limit``. Else it is raised, as a second one is.
     **options
-        ``event_log``, ``live_sets``: as for `execute`; ``cached``.
+        ``memory``, ``event_log``, ``live_sets``: as for `execute`; ``cached``. Planners count
+        bytes, whatever memory the plan is executed in.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def _planned(
     allowed: Budget,
     time_limit: float | None,
     seed: int,
-    options: dict[str, bool],
+    options: dict[str, Any],
 ) -> Planned:
     """Plan, and execute the plan."""
     found = _find(work, planner, allowed, time_limit, seed)
@@ -148,7 +150,8 @@ def _planned(
         )
         row = run_plan(work, plan, allowed, **options)
     else:
-        row = _row_without_plan(work, planner, allowed, found)
+        memory = parse_memory(options.get("memory", COUNTER))
+        row = _row_without_plan(work, planner, allowed, found, memory)
     row = dataclasses.replace(
         row,
         seed=seed if planner.is_random else None,
@@ -288,7 +291,7 @@ def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
 
 
 def _row_without_plan(
-    work: Workload, planner: Planner, budget: Budget, found: PlannerResult
+    work: Workload, planner: Planner, budget: Budget, found: PlannerResult, memory: str
 ) -> RunResult:
     """Make the row of a planner that has no plan: nothing was run."""
     is_infeasible = found.status == INFEASIBLE
@@ -298,6 +301,7 @@ def _row_without_plan(
         kind="static",
         method=planner.name,
         deallocation=BY_PLAN,
+        memory=memory,
         slowdown_limit=None,
         seed=None,
         status="infeasible" if is_infeasible else "no_plan",

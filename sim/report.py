@@ -10,6 +10,7 @@ import numpy as np
 
 from .budgets import Budget
 from .engine import REACHED_BYTES
+from .memory import LARGEST_HOLE
 from .opcodes import CONSTANT, OOM, PHASES
 from .program import BEGIN_BACKWARD, RUN_CALL, Program
 from .result import CATEGORIES, LiveSet
@@ -43,7 +44,6 @@ def columns_of_work(work: Workload, budget: Budget) -> dict[str, Any]:
         "trace_digest": work.trace.digest,
         "calls": work.trace.n_calls,
         "mutation": work.mutation,
-        "memory": "counter",
         "budget_bytes": budget.resolve(work.unlimited_peak_bytes),
         "budget_fraction": budget.fraction,
         "unlimited_peak_bytes": work.unlimited_peak_bytes,
@@ -62,6 +62,25 @@ def columns_of_run(run: Run) -> dict[str, Any]:
         "clock": int(run.state.next_free[0]),
         "peak_bytes": int(run.state.room["peak_bytes"]),
         "evict_sha": run.evict_sha,
+        **_columns_of_space(run),
+    }
+
+
+def _columns_of_space(run: Run) -> dict[str, Any]:
+    """Fill in what a row says of addresses, where there are any."""
+    if not run.has_addresses:
+        return {}
+    space = run.state.space[0]
+    crowded = int(space.crowded)
+    return {
+        "reserved_peak_bytes": int(space.reserved_peak_bytes),
+        "fragmentation": int(space.crowded_free_bytes)
+        / crowded
+        / int(run.state.room["budget_bytes"])
+        if crowded
+        else None,
+        "largest_hole_bytes": run.ask_memory(LARGEST_HOLE) if run.code == OOM else None,
+        "retries": int(space.retries),
     }
 
 
@@ -71,8 +90,9 @@ def event_columns(run: Run) -> dict[str, Any]:
     count = len(rows)
     columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
     columns["stream"] = np.zeros(count, np.int32)
-    columns["address"] = np.full(count, UNKNOWN, np.int64)
-    columns["reserved_after_bytes"] = columns["memory_after_bytes"]
+    if not run.has_addresses:
+        columns["address"] = np.full(count, UNKNOWN, np.int64)
+        columns["reserved_after_bytes"] = columns["memory_after_bytes"]
     columns["host_after_bytes"] = np.zeros(count, np.int64)
     return columns
 
@@ -200,6 +220,18 @@ def call_name(trace: Trace, origin: int) -> str:
     return f"{operator} ({', '.join(details)})"
 
 
+def no_hole(run: Run) -> str:
+    """Say what found no place among the addresses, and what there was."""
+    if not run.has_addresses:
+        return ""
+    space, hole = run.state.space[0], run.ask_memory(LARGEST_HOLE)
+    free = int(space.size_bytes - space.occupied_bytes)
+    return (
+        f", {int(space.wanted_bytes):,} of it in one piece; {free:,} bytes are free, the largest "
+        f"hole has {hole:,},"
+    )
+
+
 def failure_message(trace: Trace, run: Run) -> str:
     """Say in one line where and why a run ended early."""
     program = run.program
@@ -214,7 +246,7 @@ def failure_message(trace: Trace, run: Run) -> str:
         used = int(run.state.room["used_bytes"])
         return (
             f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
-            f"{used:,} are held and nothing is left to evict"
+            f"{used:,} are held{no_hole(run)} and nothing is left to evict"
         )
     return (
         f"over the slowdown limit {where}, {format_ns(run.fact('remat_ns'))} of rematerialization"

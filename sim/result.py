@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,11 @@ EVENT_COLUMNS = (
 STORAGE_COLUMNS = ("name", "bytes", "category", "module", "operator")
 CATEGORIES = ("constant", "output", "forward", "backward")
 RUN_FORMAT = "rematsim run 1"
+
+# What may differ between two runs of one method on one trace, budget and seed aside.
+OPTIONS = ("mutation", "deallocation", "memory", "slowdown_limit")
+
+ESTIMATED = " (times estimated)"
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,17 @@ class RunResult:
         Seconds that planning was allowed; None: no limit.
     calls : int or None
         Calls of the trace; None in files written before there was this column.
+    reserved_peak_bytes : int or None
+        Most bytes taken from the device; this and the next two are of memory models with addresses.
+    fragmentation : float or None
+        Mean, over the calls for which something was evicted, of the bytes free then over the
+        budget.
+    largest_hole_bytes : int or None
+        The largest free piece when memory ran out.
+    search_steps : int or None
+        Storages or pieces considered as victims, all choices together; None of plans.
+    retries : int or None
+        How often a request was tried again after room had been made.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -173,6 +191,11 @@ class RunResult:
     predicted_peak_bytes: int | None = None
     time_limit: float | None = None
     calls: int | None = None
+    reserved_peak_bytes: int | None = None
+    fragmentation: float | None = None
+    largest_hole_bytes: int | None = None
+    search_steps: int | None = None
+    retries: int | None = None
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)
@@ -223,6 +246,35 @@ COLUMNS = tuple(
 
 # Columns that files written before there were plans do not have.
 LATER_COLUMNS = COLUMNS[COLUMNS.index("planner_status") :]
+
+
+def shared_names(traces: Iterable[tuple[str, str]]) -> set[str]:
+    """Find the names that several traces have, of pairs of name and digest."""
+    counts = Counter(name for name, _ in set(traces))
+    return {name for name, count in counts.items() if count > 1}
+
+
+def told_apart(name: str, digest: str, shared: Collection[str]) -> str:
+    """Put the start of the digest behind a name that several traces have.
+
+    Examples
+    --------
+    >>> told_apart("gpt", "0123456789abcdef", {"gpt"})
+    'gpt (01234567)'
+    """
+    return f"{name} ({digest[:8]})" if name in shared else name
+
+
+def named(trace: str, times: str) -> str:
+    """Name a trace for a reader, who has to know if its times are estimated.
+
+    Examples
+    --------
+    >>> named("llama", "estimated")
+    'llama (times estimated)'
+    """
+    is_marked = times != "estimated" or trace.endswith(ESTIMATED)
+    return trace if is_marked else trace + ESTIMATED
 
 
 def slowdown(model_ns: int, remat_ns: int, stall_ns: int = 0, search_ns: int = 0) -> float:

@@ -17,9 +17,11 @@ from . import compiled
 from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
 from .errors import HeuristicError
 from .jit import INDEX_RULE, Entry
+from .memory import BEGIN, REQUESTS
 from .opcodes import BANISH
 from .program import Program
 from .randomness import seeded
+from .space import LOW
 from .state import FACT, NO_LIMIT, State, allocate
 
 if TYPE_CHECKING:
@@ -42,6 +44,10 @@ class Settings:
     in_place: bool = False
     logs_events: bool = False
     pause_at_bytes: int | None = None
+    memory: str = "counter"  # or a model with addresses
+    memory_settings: tuple[int, ...] = ()
+    sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
+    drops_intermediates: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,11 @@ class Chooser:
 _spare: WeakKeyDictionary[Program, State] = WeakKeyDictionary()
 
 
-def _borrow(program: Program, logs_events: bool) -> State:
+def _borrow(program: Program, logs_events: bool, has_addresses: bool) -> State:
     """Get a State: one that an earlier run of the Program has left, or a new one."""
     state = None if logs_events else _spare.pop(program, None)
-    if state is None:
-        return allocate(program, logs_events)
+    if state is None or (has_addresses and not state.has_addresses):
+        return allocate(program, logs_events, has_addresses)
     state.put_back()
     return state
 
@@ -83,7 +89,8 @@ class Run:
 
     def __init__(self, program: Program, settings: Settings) -> None:
         self.program = program
-        self.state = _borrow(program, settings.logs_events)
+        self.has_addresses = settings.memory != "counter"
+        self.state = _borrow(program, settings.logs_events, self.has_addresses)
         self.code = EMPTY_BUFFERS
         self._chunks: list[NDArray[Any]] = []
         self._sha = hashlib.sha256()
@@ -100,10 +107,26 @@ class Run:
             settings.policy == BANISH or self.program.has_irreplaceable,
             settings.logs_events,
             settings.in_place,
+            settings.drops_intermediates,
             _or_no_limit(settings.pause_at_bytes),
             seeded(settings.seed),
         )
         self.state.room["budget_bytes"] = _or_no_limit(settings.budget_bytes)
+        if self.has_addresses:
+            self._set_up_addresses(settings)
+
+    def _set_up_addresses(self, settings: Settings) -> None:
+        """Let memory have addresses, which are handed out as a model and its settings say."""
+        self.serve = compiled.serve(settings.memory)
+        self.state.room["serve"] = self.serve.address
+        self.state.settings[:] = 0
+        self.state.settings[: len(settings.memory_settings)] = settings.memory_settings
+        self.state.sides[:] = LOW if settings.sides is None else settings.sides
+        self.ask_memory(BEGIN)
+
+    def ask_memory(self, request: int, subject: int = 0) -> int:
+        """Ask the memory model, one with addresses, for something (`serving.py`)."""
+        return int(self.serve.function(self.program, self.state, REQUESTS * subject + request))
 
     def close(self) -> None:
         """Hand the State on to the next run of the Program; it must not be read any more."""
@@ -143,7 +166,9 @@ class Run:
                 assert chooser.in_python is not None
                 victim, score = chooser.in_python(self.program, self.state)
                 self.state.victims[0] = victim
-                self.state.run[0].victims, self.state.run[0].score = 1, score
+                here = self.state.run[0]
+                here.victims, here.score = 1, score
+                here.search_steps += here.pool_count
             elif self.code != EMPTY_BUFFERS:
                 return self.code
 

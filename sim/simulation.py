@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from . import choosing, compiled, report
+from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
 from .lowering import MUTATIONS
+from .memory_models import ARENA, COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
+from .partition import sides
 from .pythonchoice import PythonScan
 from .result import RunResult, slowdown
 from .runner import Chooser, Run, Settings, remat_limit_ns
@@ -49,6 +51,9 @@ class Options:
         For heuristics that draw random numbers.
     mutation : {"copy", "inplace"}
         Whether the new value of a mutated operand is a copy.
+    memory : str
+        The memory model, with its settings: ``counter``, ``arena``, ``arena(small_area=10MiB)``
+        (docs/semantics.md, 7).
     count_accesses : bool
         Whether to run the plain algorithm and count its work; slow.
     event_log : bool
@@ -63,6 +68,7 @@ class Options:
     slowdown_limit: float | None = 2.0
     seed: int = 0
     mutation: str = "copy"
+    memory: str = COUNTER
     count_accesses: bool = False
     event_log: bool = False
     live_sets: bool = False
@@ -74,6 +80,7 @@ class Options:
             given = getattr(self, name)
             if given not in known:
                 raise UnknownNameError(f"{name} {given!r}: it is one of {', '.join(known)}")
+        object.__setattr__(self, "memory", parse_memory(self.memory))
         limit: object = self.slowdown_limit
         seed: object = self.seed
         if limit is not None and not (
@@ -109,8 +116,8 @@ def simulate(
         All bytes at once, constants and outputs included: ``"6GiB"``, an int of bytes, ``"0.5x"``
         or a float as a fraction of the unlimited peak, or ``"unlimited"``.
     **options
-        The fields of `Options`: ``deallocation, slowdown_limit, seed, mutation, count_accesses,
-        event_log, live_sets, cached``.
+        The fields of `Options`: ``deallocation, slowdown_limit, seed, mutation, memory,
+        count_accesses, event_log, live_sets, cached``.
 
     Returns
     -------
@@ -143,8 +150,8 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     """Do one run of a workload; `simulate` for callers that have everything at hand."""
     started = time.perf_counter()
     budget_bytes = budget.resolve(work.unlimited_peak_bytes)
-    settings = _settings(work, heuristic, budget_bytes, options)
-    chooser = _chooser(work, heuristic, options)
+    settings = settings_for(work, heuristic, budget_bytes, options)
+    chooser = chooser_for(work, heuristic, options)
     run = Run(work.program, settings)
     run.finish(chooser)
     run_seconds = time.perf_counter() - started
@@ -157,11 +164,14 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     return result
 
 
-def _settings(
+def settings_for(
     work: Workload, heuristic: Heuristic, budget_bytes: int | None, options: Options
 ) -> Settings:
+    """Put what a run is asked for into the engine's terms."""
+    check_memory(heuristic, options)
     walks_afresh = options.count_accesses or _is_partial(heuristic)
     needs = heuristic.needs_bits
+    memory = find_memory(options.memory)
     return Settings(
         budget_bytes=budget_bytes,
         policy=DEALLOCATIONS.index(options.deallocation),
@@ -171,20 +181,41 @@ def _settings(
         seed=options.seed,
         in_place=options.mutation == "inplace",
         logs_events=options.event_log,
+        memory=memory.model,
+        memory_settings=memory.settings,
+        sides=sides(work.trace, work.program, heuristic.partition),
+        drops_intermediates=heuristic.drops_intermediates,
     )
+
+
+def check_memory(heuristic: Heuristic, options: Options) -> None:
+    """Refuse a heuristic that needs addresses where memory has none, or many stretches of them.
+
+    Raises
+    ------
+    HeuristicError
+        If it cannot be.
+    """
+    if heuristic.needs_addresses and find_memory(options.memory).model != ARENA:
+        raise HeuristicError(
+            f"{heuristic.name}: memory {options.memory}: it evicts neighbors in one stretch of "
+            f"addresses: give memory={ARENA} (--memory {ARENA})"
+        )
 
 
 def _is_partial(heuristic: Heuristic) -> bool:
     return heuristic.samples or heuristic.least_size > 0
 
 
-def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+def chooser_for(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+    """Get what finds a run's victims: compiled, or Python where that cannot be."""
+
     def name(s: int) -> str:
         return report.storage_names(work.trace, work.program)[s]
 
     scan = PythonScan(heuristic, options.count_accesses, name)
     if heuristic.source and not is_compiling():
-        return Chooser(_asking(), scan)
+        return Chooser(compiled.choose_in_python(), scan)
     made = _compiled(heuristic, options.count_accesses)
     place = place_of(heuristic.function)
     if isinstance(made, Entry):
@@ -195,7 +226,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
         f"{place}: {heuristic.name} cannot be compiled and runs in Python, slowly: {made}",
         stacklevel=2,
     )
-    return Chooser(_asking(), scan)
+    return Chooser(compiled.choose_in_python(), scan)
 
 
 def _reason(error: Exception) -> str:
@@ -207,11 +238,6 @@ def _reason(error: Exception) -> str:
     heads = [place for place, line in enumerate(lines[:-2]) if FAILED in line]
     reason, detail = (lines[heads[-1] + 1 :][:2]) if heads else (lines[0], "")
     return f"{reason} {detail.lstrip('> ')}" if reason.endswith(":") else reason
-
-
-@functools.cache
-def _asking() -> Entry:
-    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)
@@ -235,6 +261,8 @@ def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
     needs = heuristic.needs_bits
     if heuristic.kind == "random":
         return choosing.make_random_choose()
+    if heuristic.kind == "window":
+        return windows.make_window_choose(function, needs)
     if _is_partial(heuristic):
         return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size
@@ -261,6 +289,8 @@ def _result(
         kind="online",
         method=heuristic.name,
         deallocation=options.deallocation,
+        memory=options.memory,
+        search_steps=facts["search_steps"],
         slowdown_limit=options.slowdown_limit,
         seed=options.seed if heuristic.is_random else None,
         status=STATUSES[run.code],

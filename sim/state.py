@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .jit import Bundle
 from .program import Program
+from .space import PIECE_FIELDS, PLACE_FIELDS, SETTINGS_LENGTH, SPACE_FIELDS
 
 # Where the data of a storage is.
 EVICTED = 0  # not in memory: never computed yet, or dropped
@@ -29,6 +30,7 @@ NEEDS_CLASSES = 4  # union-find classes of evicted storages
 NEEDS_SET = 8  # the evicted neighborhood as one set, walked for each score
 NEEDS_NEXT_USE = 16  # when the trace uses the storage next: looks ahead
 NEEDS_LAST_STEP = 32  # when its counterpart of the step before was used next
+NEEDS_CALL = 64  # the classes of what its own call reads and makes; with classes
 NEEDS = {
     "ancestors": NEEDS_ANCESTORS,
     "descendants": NEEDS_DESCENDANTS,
@@ -36,6 +38,7 @@ NEEDS = {
     "set": NEEDS_SET,
     "next_use": NEEDS_NEXT_USE,
     "last_step": NEEDS_LAST_STEP,
+    "call": NEEDS_CALL,
 }
 
 NEVER = np.iinfo(np.int64).min  # the last access of a storage that was never accessed
@@ -50,6 +53,7 @@ ASKED_FIELDS = [
     ("tracks_waiting", "i8"),  # banish's sets are kept
     ("logs_events", "i8"),
     ("in_place", "i8"),  # results may take over the bytes of operands
+    ("drops_intermediates", "i8"),  # what was recomputed for a recomputation only goes at once
     ("pause_at_bytes", "i8"),  # stop when this much is in use
     ("random", "i8"),  # of the generator
 ]
@@ -69,6 +73,7 @@ RUN_FIELDS = np.dtype(
         ("rematerializations", "i8"),
         ("evaluations", "i8"),
         ("metadata_accesses", "i8"),
+        ("search_steps", "i8"),  # storages or pieces considered to make room
         ("created_storages", "i8"),  # with a size; and the bytes of them: for mean sizes
         ("created_bytes", "i8"),
         # pool: State.pool[0:pool_end], holes are -1
@@ -83,9 +88,11 @@ RUN_FIELDS = np.dtype(
         ("lost_ns", "i8"),  # cost that classes have lost so far
         ("class_end", "i8"),
         ("class_floor_ns", "i8"),  # no class costs less: 0, until one does
-        # of the storage being scored: its evicted neighborhood as a set, its next use
+        # of the storage being scored: its evicted neighborhood as a set, its call's evicted
+        # operands and results, its next use
         ("set_ns", "i8"),
         ("set_last_access", "i8"),
+        ("call_ns", "i8"),
         ("next_use_ns", "f8"),
         # victims chosen, and the score of the first; buffers that Python empties
         ("victims", "i8"),
@@ -97,7 +104,13 @@ RUN_FIELDS = np.dtype(
 )
 FACT = {name: place for place, name in enumerate(RUN_FIELDS.names or ())}
 MEMORY_FIELDS = np.dtype(
-    [("used_bytes", "i8"), ("budget_bytes", "i8"), ("peak_bytes", "i8")], align=True
+    [
+        ("used_bytes", "i8"),
+        ("budget_bytes", "i8"),
+        ("peak_bytes", "i8"),
+        ("serve", "i8"),  # address of the memory model's entry point (`serving.py`); 0: none
+    ],
+    align=True,
 )
 # One cache line a storage: what scores read.
 STORAGE_FIELDS = np.dtype(
@@ -157,6 +170,8 @@ EVENT_FIELDS = np.dtype(
         ("score", "f8"),
         ("bytes", "i8"),
         ("memory_after_bytes", "i8"),
+        ("address", "i8"),
+        ("reserved_after_bytes", "i8"),
         ("call", "i8"),
         ("storage", "i8"),
         ("cause_call", "i8"),
@@ -179,6 +194,8 @@ class State(Bundle):
         what is asked for, in the order of ``ASKED_FIELDS``.
     room : void
         The row of ``memory``.
+    has_addresses : bool
+        Whether there is room for pieces.
 
     Notes
     -----
@@ -201,6 +218,12 @@ class State(Bundle):
     recorded       int32   root tensors evicted since Python last looked
     events         record  `EVENT_FIELDS`, likewise
     text           uint8   what is recorded, in decimal, once it is rendered
+    space          record  one row of `SPACE_FIELDS`; this and what follows: with addresses only
+    settings       int64   of the memory model
+    pieces         record  `PIECE_FIELDS`: all addresses, in use or free
+    places         record  by storage: its piece, and the address that it has, or had last
+    placed         record  likewise by result of the call under way; the workspace after the last
+    sides          uint8   by call: the end of a free piece at which its results are placed
     ============== ======= ============================================================
     """
 
@@ -223,6 +246,12 @@ class State(Bundle):
     recorded: NDArray[np.int32]
     events: Any
     text: NDArray[np.uint8]
+    space: Any
+    settings: NDArray[np.int64]
+    pieces: Any
+    places: Any
+    placed: Any
+    sides: NDArray[np.uint8]
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "run": RUN_FIELDS,
@@ -244,6 +273,12 @@ class State(Bundle):
         "recorded": np.int32,
         "events": EVENT_FIELDS,
         "text": np.uint8,
+        "space": SPACE_FIELDS,
+        "settings": np.int64,
+        "pieces": PIECE_FIELDS,
+        "places": PLACE_FIELDS,
+        "placed": PLACE_FIELDS,
+        "sides": np.uint8,
     }
 
     def __init__(self, **arrays: Any) -> None:
@@ -251,6 +286,7 @@ class State(Bundle):
         self.facts = self.run.view(np.int64, np.ndarray)
         self.asked = self.facts[: len(ASKED_FIELDS)]
         self.room = self.memory.view(MEMORY_FIELDS, np.ndarray)[0]
+        self.has_addresses = len(self.pieces) > 1
 
     def remember(self, start: NDArray[np.uint8]) -> None:
         """Keep a copy of the bytes of ``PUT_BACK``, from which each later run starts."""
@@ -266,9 +302,21 @@ PUT_BACK = ("run", "memory", "next_free", "storages", "holds", "defined", "waiti
 _ALIGNMENT = 64
 
 
-def _lengths(program: Program, logs_events: bool) -> dict[str, int]:
+ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
+
+
+def _lengths(program: Program, logs_events: bool, has_addresses: bool) -> dict[str, int]:
     """Give the length of each array of a State."""
     count, calls, tensors = len(program.storages) - 1, program.calls, program.tensors
+    results = int((calls["end_result"] - calls["first_result"]).max(initial=0))
+    with_addresses = {
+        "settings": SETTINGS_LENGTH,
+        # In use at once: a storage each, a call's results and workspace; as many free ones between.
+        "pieces": 2 * (count + len(calls) + results) + 64,
+        "places": count,
+        "placed": results + 1,
+        "sides": len(calls),
+    }
     waits = len(tensors) and int(
         tensors["first_wait"][-1] + calls["end_source"][-1] - calls["first_source"][-1]
     )
@@ -292,10 +340,12 @@ def _lengths(program: Program, logs_events: bool) -> dict[str, int]:
         "recorded": RECORD_CAPACITY + count,
         "text": 12 * (RECORD_CAPACITY + count),
         "events": EVENT_CAPACITY + 2 * count if logs_events else 1,
+        "space": 1,
+        **(with_addresses if has_addresses else dict.fromkeys(ADDRESSED, 1)),
     }
 
 
-def allocate(program: Program, logs_events: bool = False) -> State:
+def allocate(program: Program, logs_events: bool = False, has_addresses: bool = False) -> State:
     """Make the State of a run that has not begun.
 
     Parameters
@@ -304,8 +354,30 @@ def allocate(program: Program, logs_events: bool = False) -> State:
         What will be run.
     logs_events : bool
         Whether room for an event log is wanted.
+    has_addresses : bool
+        Whether room for pieces is, which a memory model with addresses needs.
     """
-    lengths = _lengths(program, logs_events)
+    lengths = _lengths(program, logs_events, has_addresses)
+    state, start = _laid_out(lengths)
+    state.next_free.fill(1)
+    storages = state.storages.view(np.ndarray)
+    storages["size_bytes"] = program.storages["size_bytes"][:-1]
+    storages["last_access"] = NEVER
+    storages["pool_slot"] = -1
+    state.holds.view(np.ndarray)["class_node"] = -1
+    state.facts[FACT["looked_at_call"]] = -1
+    state.remember(start)
+    return state
+
+
+def blank(lengths: dict[str, int]) -> State:
+    """Make a State of no Program, with arrays of these lengths and all others of one item."""
+    full = dict.fromkeys(State.LAYOUT, 1) | {"settings": SETTINGS_LENGTH} | lengths
+    return _laid_out(full)[0]
+
+
+def _laid_out(lengths: dict[str, int]) -> tuple[State, NDArray[np.uint8]]:
+    """Make all arrays, zeros, in one piece; give also the bytes of those of ``PUT_BACK``."""
     order = [*PUT_BACK, *(name for name in State.LAYOUT if name not in PUT_BACK)]
     starts, end = {}, 0
     for name in order:
@@ -319,13 +391,4 @@ def allocate(program: Program, logs_events: bool = False) -> State:
         dtype = np.dtype(State.LAYOUT[name])
         array = room[start : start + lengths[name] * dtype.itemsize].view(dtype)
         arrays[name] = array.view(np.recarray) if dtype.names else array
-    state = State(**arrays)
-    state.next_free.fill(1)
-    storages = state.storages.view(np.ndarray)
-    storages["size_bytes"] = program.storages["size_bytes"][:-1]
-    storages["last_access"] = NEVER
-    storages["pool_slot"] = -1
-    state.holds.view(np.ndarray)["class_node"] = -1
-    state.facts[FACT["looked_at_call"]] = -1
-    state.remember(room[: starts[order[len(PUT_BACK)]]])
-    return state
+    return State(**arrays), room[: starts[order[len(PUT_BACK)]]]

@@ -35,13 +35,14 @@ INTEGER_COLUMNS = frozenset(
         *("budget_bytes", "unlimited_peak_bytes", "seed", "model_ns", "remat_ns", "stall_ns"),
         *("search_ns", "clock", "peak_bytes", "evictions", "pressure_evictions"),
         *("rematerializations", "evaluations", "metadata_accesses", "base_compute_ns"),
-        *("failed_at", "predicted_peak_bytes", "calls"),
+        *("failed_at", "predicted_peak_bytes", "calls", "reserved_peak_bytes"),
+        *("largest_hole_bytes", "search_steps", "retries"),
     ]
 )
 REAL_COLUMNS = frozenset(
     [
         *("slowdown_limit", "budget_fraction", "slowdown", "run_seconds", "bound_slowdown", "gap"),
-        *("solve_seconds", "predicted_slowdown", "time_limit"),
+        *("solve_seconds", "predicted_slowdown", "time_limit", "fragmentation"),
     ]
 )
 

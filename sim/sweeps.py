@@ -47,6 +47,7 @@ def sweep(
     deallocation: str | Sequence[str] = "eager",
     slowdown_limit: float | Sequence[float | None] | None = 2.0,
     mutation: str | Sequence[str] = "copy",
+    memory: str | Sequence[str] = "counter",
     seeds: Seeds = 0,
     count_accesses: bool = False,
     methods: Any = (),
@@ -66,7 +67,7 @@ def sweep(
     budgets : str, int, float or Budget, or several
         ``"6GiB"``, ``"0.5x"`` of the unlimited peak, ranges, ``"unlimited"``; an int is bytes, a
         float a fraction.
-    deallocation, slowdown_limit, mutation : one value or several
+    deallocation, slowdown_limit, mutation, memory : one value or several
         Options of `rematsim.simulate`; with several, every combination is run.
     seeds : int, str or ints
         For heuristics that draw lots: ``"0:9"``, ``"1,2,3"``. The others run once.
@@ -100,6 +101,7 @@ def sweep(
         mutation=mutation,
         deallocation=deallocation,
         slowdown_limit=slowdown_limit,
+        memory=memory,
         count_accesses=count_accesses,
     )
     planners = find_planners(methods, time_limit)
@@ -323,6 +325,7 @@ def _row(trace: Trace, run: Run) -> Row:
         run.budget,
         time_limit=run.method.time_limit,
         seed=run.options.seed,
+        memory=run.options.memory,
         interruptible=False,  # what is cut short is no row: the sweep ends
         cached=run.options.cached,
     ).row.row

@@ -24,7 +24,10 @@ HEURISTICS = (
 )
 MODES = (("eager", "copy"), ("eager", "inplace"), ("ignore", "copy"), ("banish", "inplace"))
 TRACES = (("synthetic:transformer:1,steps=2", "0.9x"), ("synthetic:random:6", "0.9x"))
+PLACED = (("bundled:unet", "h_DTR_eq", "0.8x"), ("synthetic:transformer:1", "h_LRU", "1x"))
+MEMORIES = ("arena", "arena(small_area=1MiB)")
 COUNTED = ("h_DTR", "h_DTR_eq")
+ADDRESSED = ("Coop", "Coop(partition=density,drop=true)", "h_DTE", "h_MegEngine")
 
 # Run again by a second interpreter, as a script, without the compiler.
 WITHOUT_COMPILER = {"NUMBA_DISABLE_JIT": "1"}
@@ -33,6 +36,7 @@ WITHOUT_COMPILER = {"NUMBA_DISABLE_JIT": "1"}
 def rows() -> list[dict[str, Any]]:
     """Run two small traces under everything above."""
     from rematsim import execute, load_trace, plan_trace, simulate
+    from rematsim.inspection import enlarged
     from rematsim.plan import plan_of_run
     from rematsim.workload import workload
 
@@ -42,6 +46,9 @@ def rows() -> list[dict[str, Any]]:
         for heuristic, (policy, mutation) in itertools.product(HEURISTICS, MODES):
             options = {"deallocation": policy, "mutation": mutation, "seed": 3, "cached": False}
             results.append(simulate(trace, heuristic, budget, **options))
+        for heuristic, (policy, mutation) in itertools.product(ADDRESSED, MODES):
+            options = {"deallocation": policy, "mutation": mutation, "memory": "arena"}
+            results.append(simulate(enlarged(trace), heuristic, budget, cached=False, **options))
         for heuristic in COUNTED:
             results.append(simulate(trace, heuristic, budget, count_accesses=True, cached=False))
         online = simulate(trace, "h_DTR_eq", budget, event_log=True, cached=False)
@@ -49,6 +56,9 @@ def rows() -> list[dict[str, Any]]:
             plan = plan_of_run(workload(trace).program, online)
             results += [execute(trace, plan, budget), execute(trace, plan, "0.5x")]
         results.append(plan_trace(trace, "keep-all").row)
+    results += [
+        simulate(*run, memory=memory, cached=False) for run in PLACED for memory in MEMORIES
+    ]
     return [{**result.row, "run_seconds": 0, "solve_seconds": 0} for result in results]
 
 

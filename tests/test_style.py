@@ -22,6 +22,7 @@ PARAMETERS, NESTING = 6, 4
 
 # Files of heuristics/ that are not heuristics.
 INFRASTRUCTURE = {
+    "parameters.py",
     "__init__.py",
     "methods.py",
     "registry.py",
@@ -32,7 +33,9 @@ INFRASTRUCTURE = {
 # What may be larger, and why: (file, function) -> (limit, reason).
 LONG_BODIES: dict[tuple[str, str], tuple[int, str]] = {}
 MANY_PARAMETERS: dict[tuple[str, str], tuple[int, str]] = {
-    ("sim/sweeps.py", "sweep"): (13, "the options of a sweep, all but three by keyword"),
+    ("heuristics/registry.py", "family"): (7, "what is declared of a family, by keyword"),
+    ("sim/execution.py", "execute"): (7, "the options of an execution, four by keyword"),
+    ("sim/sweeps.py", "sweep"): (14, "the options of a sweep, all but three by keyword"),
     ("traces/builder.py", "call"): (12, "what a log can say of a call, all but four by keyword"),
 }
 

@@ -21,6 +21,7 @@ from ...static_graph import (
     naive_peak_bytes,
     naive_schedule,
 )
+from ..parameters import Whole
 from .annealing import annealing
 from .clock import Clock
 from .part_program import improve
@@ -47,6 +48,7 @@ LONGEST = 10.0  # seconds for one part, where the machine is slow
 @planner(
     "large-neighborhood",
     reference="Shaw, CP 1998: the idea; parts and their program are ours",
+    allowed={"rounds": Whole(0, MOST_PARTS)},
     uses_starts=True,
     is_random=True,
 )
@@ -83,13 +85,13 @@ def large_neighborhood(
         begun = annealing(graph, budget, starts=starts, time_limit=clock.left, seed=seed)
     if begun.schedule is None:
         return begun
-    search = _Search(graph, budget, begun.schedule, seed)
+    search = _Parts(graph, budget, begun.schedule, seed)
     search.go(rounds or (ROUNDS if time_limit is None else 0), clock)
     details = {**begun.details, "parts": search.solved}
     return PlannerResult(FEASIBLE, search.schedule, message=search.message, details=details)
 
 
-class _Search:
+class _Parts:
     """The best schedule so far, and the parts of it that are solved one after the other."""
 
     def __init__(self, graph: StaticGraph, budget: int, schedule: Schedule, seed: int) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from ...static_graph import Schedule, StaticGraph, evaluate
+from ..parameters import OneOf
 from .clock import NO_LIMIT, Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
-from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
+from .segments import NO_BACKWARD, POINTS, Segments, candidates
 from .stages import (
     Kept,
     cost_of,
@@ -26,7 +27,7 @@ Choice = TypeVar("Choice")
 
 # A schedule of more computations than this for each node is of no use, and takes long to write.
 MOST_COMPUTATIONS_A_NODE = 1000
-MODES = ("trimmed", "faithful")
+CHECKPOINT_RULES = {"points": OneOf(POINTS), "mode": OneOf(("trimmed", "faithful"))}
 
 
 def cheapest(
@@ -61,11 +62,9 @@ def cheapest(
         budget,
         lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed, clock=clock),
     )
-    low, high = 0, len(priced)
-    while clock.left is not None and low < high and not clock.is_over:
+    if clock.left is not None:
         # Dearer ones mostly take less memory: so one that fits is known before all are tried.
-        middle = (low + high) // 2
-        low, high = (low, middle) if tries.fits(*priced[middle]) else (middle + 1, high)
+        first_that_fits(len(priced), lambda place: tries.fits(*priced[place]), clock)
     for price in priced:
         if clock.is_over or tries.is_cheaper_than(price[0]):
             break
@@ -76,6 +75,18 @@ def cheapest(
             FEASIBLE, schedule, details={} if choice is None else {"choice": choice}
         )
     return _without(budget, tries.least_peak, clock.is_over)
+
+
+def first_that_fits(count: int, fits: Callable[[int], bool], clock: Clock) -> int:
+    """Find, by halving, the first of some numbers from which on all fit; or where time ended it.
+
+    It is ``count`` if none fits. Those looked at are asked in an order in which few need be.
+    """
+    low, high = 0, count
+    while low < high and not clock.is_over:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
 
 
 def _priced(
@@ -129,15 +140,12 @@ class Checkpoints(NamedTuple):
 
     Attributes
     ----------
-    method : str
-        Whose parameters the others are, in messages.
     points : str
         Of ``segments.POINTS``: which nodes may be checkpoints.
     mode : str
         Of ``MODES``: whether schedules are trimmed or as published.
     """
 
-    method: str
     points: str
     mode: str
 
@@ -159,14 +167,7 @@ class Checkpoints(NamedTuple):
             Given the nodes that may be checkpoints, ascending: what is tried.
         kept : callable
             What a choice keeps, given also the segments and these nodes.
-
-        Raises
-        ------
-        InputError
-            ``points`` or ``mode`` is none of its words.
         """
-        chosen(f"{self.method}: points", self.points, POINTS)
-        is_trimmed = chosen(f"{self.method}: mode", self.mode, MODES) == "trimmed"
         nodes = candidates(graph, self.points)
         if not nodes:
             return NO_BACKWARD
@@ -176,7 +177,7 @@ class Checkpoints(NamedTuple):
             budget,
             choices(nodes),
             lambda choice: kept(segments, nodes, choice),
-            is_trimmed=is_trimmed,
+            is_trimmed=self.mode == "trimmed",
             clock=clock,
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from . import options
+from .loading import load_given
 from .output import check_writable, print_json
 from .replay import NOT_OK, as_object
 from .telling import print_run
@@ -20,6 +21,7 @@ from .telling import print_run
 @click.argument("trace")
 @click.argument("plan")
 @options.budget_option("unlimited")
+@options.memory_option()
 @options.cache_option
 @options.bound_option
 @options.save_run_option
@@ -36,15 +38,15 @@ def command(
     from ..bounds import with_bound
     from ..execution import execute
     from ..plan_files import load_plan
-    from ..traces.loading import load_trace
 
     check_writable(save_run)
     loaded_plan = load_plan(plan)
-    loaded = load_trace(options.trace_given(trace), cache=not no_cache)
+    loaded = load_given(trace, cache=not no_cache)
     result = execute(
         loaded,
         loaded_plan,
         given["budget"],
+        memory=given["memory"],
         event_log=save_run is not None,
         live_sets=True,
         cached=not no_cache,

@@ -19,7 +19,7 @@ COLUMN_MEANINGS = {
     "method": "heuristic or planner",
     "deallocation": "what a release of the program does: eager, ignore or banish; plan: nothing",
     "mutation": "how mutation is replayed: copy or inplace",
-    "memory": "memory model: counter (bytes only)",
+    "memory": "memory model with its settings: counter, arena or caching",
     "slowdown_limit": "slowdown at which the run stops as thrashed; empty: none",
     "budget_bytes": "bytes allowed, constants and outputs included; empty: unlimited",
     "budget_fraction": "the budget as a fraction of the unlimited peak, where so asked",
@@ -52,6 +52,11 @@ COLUMN_MEANINGS = {
     "predicted_peak_bytes": "bytes at the peak that it predicts",
     "time_limit": "seconds that planning was allowed; empty if there was no limit",
     "calls": "calls of the trace",
+    "reserved_peak_bytes": "most bytes taken from the device; with addresses only",
+    "fragmentation": "bytes free after room was made / budget, mean; with addresses only",
+    "largest_hole_bytes": "largest free piece when memory ran out; with addresses only",
+    "search_steps": "storages or pieces considered as victims; empty for plans",
+    "retries": "how often a request was tried again after room was made; with addresses only",
 }
 
 FORMATS = {
@@ -82,15 +87,17 @@ IMPORTED = {
 @options.command("list", "rematsim list heuristics", "rematsim list columns --json")
 @click.argument(
     "what",
-    type=click.Choice(["heuristics", "planners", "traces", "columns", "formats", "devices"]),
+    type=click.Choice(
+        ["heuristics", "planners", "memory", "traces", "columns", "formats", "devices"]
+    ),
     required=False,
 )
 @options.json_option
 def command(what: str | None, as_json: bool) -> None:
     """List what there is to choose from.
 
-    Heuristics, planners, bundled traces, columns of the tables, formats of files, devices whose
-    times can be estimated; or all of them.
+    Heuristics, planners, memory models, bundled traces, columns of the tables, formats of files,
+    devices whose times can be estimated; or all of them.
     """
     chosen = SECTIONS if what is None else {what: SECTIONS[what]}
     sections = {name: collect() for name, collect in chosen.items()}
@@ -106,28 +113,40 @@ def command(what: str | None, as_json: bool) -> None:
 
 
 def _heuristics() -> dict[str, str]:
-    """Give each heuristic's summary and reference."""
+    """Give each heuristic's summary, parameters and reference."""
     from ..heuristics import get, names
+    from ..heuristics.parameters import described
 
     found = {}
     for name in names():
         heuristic = get(name)
-        reference = f" ({heuristic.reference})" if heuristic.reference else ""
-        found[name] = f"{heuristic.summary}{reference}"
+        own = described(dict(heuristic.parameters), heuristic.allowed)
+        found[name] = _with_notes(heuristic.summary, own, heuristic.reference)
     return found
 
 
 def _planners() -> dict[str, str]:
     """Give each planner's summary, parameters and reference."""
+    from ..heuristics.parameters import described
     from ..heuristics.static import get, names
 
     found = {}
     for name in names():
         planner = get(name)
-        own = ", ".join(f"{key}={value}" for key, value in planner.parameters.items())
-        notes = "".join(f" ({note})" for note in (own, planner.reference) if note)
-        found[name] = f"{planner.summary}{notes}"
+        own = described(planner.parameters, planner.allowed)
+        found[name] = _with_notes(planner.summary, own, planner.reference)
     return found
+
+
+def _with_notes(summary: str, *notes: str) -> str:
+    return summary + "".join(f" ({note})" for note in notes if note)
+
+
+def _memory() -> dict[str, str]:
+    """Give each memory model, and what it does."""
+    from ..memory_models import MODELS
+
+    return {name: summary for name, (_, summary) in MODELS.items()}
 
 
 def _traces() -> dict[str, str]:
@@ -147,6 +166,7 @@ def _devices() -> dict[str, str]:
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "heuristics": _heuristics,
     "planners": _planners,
+    "memory": _memory,
     "traces": _traces,
     "columns": lambda: COLUMN_MEANINGS,
     "formats": lambda: FORMATS | IMPORTED,

@@ -33,6 +33,8 @@ COMMANDS = {
     "replay": "replay",
     "plan": "planning",
     "execute": "execute",
+    "explain": "explaining",
+    "compare": "side_by_side",
     "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",

@@ -73,6 +73,7 @@ class Parsed(ParamType):
 BUDGET = Parsed("budget", "budgets", "parse_budget")
 BUDGETS = Parsed("budgets", "budgets", "expand_budgets")
 SEEDS = Parsed("seeds", "grid", "expand_seeds")
+MEMORY = Parsed("model", "memory_models", "parse_memory")
 
 
 class SlowdownLimitType(ParamType):
@@ -225,6 +226,22 @@ def time_limit_option(per: str) -> Callable[[F], F]:
     )
 
 
+def single(item: ParamType) -> ParamType:
+    """Take one value: the counterpart of `ListOf` for `run_options`."""
+    return item
+
+
+def memory_option(listing: Callable[[ParamType], ParamType] = single) -> Callable[[F], F]:
+    """Add the memory model."""
+    return click.option(
+        "--memory",
+        default="counter",
+        show_default=True,
+        type=listing(MEMORY),
+        help="Memory model: counter, arena, caching; settings: see rematsim list memory.",
+    )
+
+
 def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:
     """Add the options of a run; ``listing`` makes a type of one value one of several."""
 
@@ -252,6 +269,7 @@ def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:
                     type=listing(MUTATIONS),
                     help="How an operator that mutates is replayed.",
                 ),
+                memory_option(listing),
                 click.option(
                     "--count-accesses",
                     is_flag=True,
@@ -266,6 +284,10 @@ def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:
     return decorate
 
 
-def single(item: ParamType) -> ParamType:
-    """Take one value: the counterpart of `ListOf` for `run_options`."""
-    return item
+def of_simulate(given: dict[str, Any]) -> dict[str, Any]:
+    """Give what `run_options`, of one value each, and `seed_option` say as `simulate` takes it."""
+    same = ("deallocation", "seed", "mutation", "memory", "count_accesses")
+    return {name: given[name] for name in same} | {
+        "slowdown_limit": finite(given["slowdown_limit"]),
+        "cached": not given["no_cache"],
+    }

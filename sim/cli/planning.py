@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .loading import load_given
 from .output import check_writable, format_bytes, print_fields, print_json
 from .progress import Waiting
 from .replay import NOT_OK, plan_source
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     help="A planner (see rematsim list planners), with parameters as in NAME(KEY=VALUE).",
 )
 @options.budget_option("0.5x")
+@options.memory_option()
 @options.time_limit_option("")
 @options.seed_option("planners")
 @options.cache_option
@@ -45,10 +47,9 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
     """
     from ..plan_files import save_plan
     from ..planning import plan_trace
-    from ..traces.loading import load_trace
 
     check_writable(out)
-    loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
+    loaded = load_given(trace, cache=not given["no_cache"])
     limit = options.finite(given["time_limit"])
     with Waiting(f"planning {loaded.name}", limit):
         planned = plan_trace(
@@ -57,6 +58,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
             given["budget"],
             time_limit=limit,
             seed=given["seed"],
+            memory=given["memory"],
             live_sets=not as_json,
             cached=not given["no_cache"],
         )

@@ -13,6 +13,7 @@ import click
 
 from ..budgets import Budget
 from . import options
+from .loading import tell_fractions
 from .output import check_writable, print_json, write_csv
 
 if TYPE_CHECKING:
@@ -104,9 +105,10 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
     if outputs.as_json:
         print_json(rows)
     else:
-        from .summary import print_floors, print_summary
+        from .summary import print_floors, print_reasons, print_summary
 
         print_summary(rows)
+        print_reasons(rows)
         print_floors(rows, grid.traces)
 
 
@@ -127,6 +129,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
 
     paths = [options.trace_given(file) for file in files or ("-",)]
     traces = load_traces(paths, cache=not given["no_cache"])
+    tell_fractions(traces)
     budgets: list[Budget] = [budget for part in given["budgets"] for budget in part]
     heuristics = [name for part in given["heuristics"] for name in part]
     methods = [name for part in given["methods"] for name in part]
@@ -138,6 +141,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
         expand_options(
             mutation=given["mutation"],
             deallocation=given["deallocation"],
+            memory=given["memory"],
             slowdown_limit=[options.finite(limit) for limit in given["slowdown_limit"]],
             count_accesses=given["count_accesses"],
             cached=not given["no_cache"],

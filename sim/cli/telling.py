@@ -36,6 +36,8 @@ def print_run(result: RunResult) -> None:
         f"{format_count(result.pressure_evictions)} of them {reason}",
         "rematerializations": format_count(result.rematerializations),
     }
+    if result.reserved_peak_bytes is not None:
+        lines["memory"] = _addresses(result)
     if result.bound_slowdown is not None and result.planner_status is None:
         above = "" if result.gap is None else f", which this is {result.gap:.1%} above"
         lines["lower bound"] = f"{result.bound_slowdown:.4f}{above}"
@@ -47,6 +49,16 @@ def print_run(result: RunResult) -> None:
     print_fields(lines)
     _print_live("at the peak", result.live_at_peak)
     _print_live("when memory ran out", result.live_at_oom)
+
+
+def _addresses(result: RunResult) -> str:
+    """Tell what a memory with addresses made of it."""
+    told = f"{result.memory}, {format_bytes(result.reserved_peak_bytes)} reserved at most"
+    if result.fragmentation is not None:
+        told += f", fragmentation {result.fragmentation:.1%}"
+    if result.largest_hole_bytes is not None:
+        told += f", largest hole {format_bytes(result.largest_hole_bytes)}"
+    return told
 
 
 def _print_live(moment: str, live: LiveSet | None) -> None:
