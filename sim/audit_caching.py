@@ -1,56 +1,8 @@
 """What an audit derives of addresses under ``caching``: PyTorch's allocator, slow and obvious.
 
-It is written from what is known of the allocator, sentence by sentence, and shares no code with the
-kernels: lists that are searched from end to end, nothing kept that can be worked out. Sources of
-the rules, which `tests/worked/test_caching.py` works by hand, one at a time:
-
-D  PyTorch's documentation, "CUDA semantics", sections "Memory management" and "Optimizing memory
-   usage with PYTORCH_CUDA_ALLOC_CONF"
-C  the constants and comments at the head of PyTorch's ``c10/cuda/CUDACachingAllocator.cpp`` and
-   what ``c10/core/AllocatorConfig.cpp`` checks of each setting
-P  the descriptions of the pull requests that brought them: 44742 (``max_split_size_mb``), 96995
-   (``expandable_segments``), 134338 (expandable segments beside the other settings)
-
-Rules:
-
-1  (D, C) A request is rounded up to 512 bytes; or, where ``roundup_power2_divisions`` says so for
-   its size, to a multiple of the N-th part of the power of two below it.
-2  (D, C) Requests up to 1 MiB come from the small pool, others from the large one; blocks never
-   change pools.
-3  (C) A new segment has 2 MiB for the small pool; in the large one 20 MiB for requests below
-   10 MiB, others the request rounded up to 2 MiB.
-4  (C) The smallest free block of the pool that is large enough is taken; of equal ones that with
-   the lowest address.
-5  (C) What remains is split off, at its end, and stays free: in the small pool from 512 bytes on,
-   in the large one if it is more than 1 MiB. What is not split off counts as allocated.
-6  (D) A block that is freed merges at once with free neighbors in its segment. Its segment stays
-   reserved.
-7  (P) Blocks from ``max_split_size_mb`` on are oversize: no request below it is given one, none is
-   split, and a request from it on is not given a block that is larger by 20 MiB or more
-   (``max_non_split_rounding_mb``). Only the best fit is looked at.
-8  (C) Where no block fits and no segment can be had: first, with ``max_split_size_mb``, oversize
-   blocks of the pool that are free are given back, one that is large enough alone (the smallest
-   such) or else from the largest down until they are enough; the allocation is tried again.
-   Then all segments without an allocated block are given back, of both pools, and it is tried once
-   more: a retry, which is counted if anything was given back. Then it is out of memory.
-9  (D, C) With ``garbage_collection_threshold``, where no block fits and more than that share of the
-   limit is reserved: free whole segments of the large pool are given back, those at least as old as
-   the mean, all of them, and again with the mean of the rest, until the excess is gone or none is
-   left. Age is how many requests of its pool have been served since the block became free.
-10 (D, P) With ``expandable_segments`` a segment is a range of addresses, 9/8 of the limit, that is
-   backed from its start in pages of 2 MiB (small) or 20 MiB (large). A request that no block serves
-   backs as many pages as it needs beyond the free block that ends where they begin; what fits is
-   split off at 512 bytes in both pools. In the search a block whose neighbour is unbacked counts
-   as if it had that too, and so comes last. Giving back unmaps the whole pages inside free blocks.
-
-What is ours, since it is not PyTorch's to say:
-
-* The budget is the memory of the device: reserved bytes never pass it, so that a segment, or a
-  page, that would is refused. It is also what the share of rule 9 is of.
-* A new segment lies at the lowest address where it fits between the others. On a device the driver
-  chooses; addresses of equal blocks in different segments, and so rule 4's second half, depend
-  on it.
-* An expandable segment has at most 2^44 bytes of addresses.
+It is written from the rules in ``docs/caching.md``, by whose numbers they are called here, sentence
+by sentence, and shares no code with the kernels: lists that are searched from end to end, nothing
+kept that can be worked out. `tests/worked/test_caching.py` works each rule by hand.
 """
 
 from __future__ import annotations

@@ -1,35 +1,29 @@
 """Kernels: the memory model ``caching``, PyTorch's allocator for CUDA devices, on one stream.
 
-Memory is taken from the device in *segments*, which belong to a pool for small blocks or to one for
-large ones and stay reserved when their blocks are freed. The rules and where they are known from
-are in ``docs/caching.md``; the settings in ``allocator_settings.py``.
-
-A segment is a list of pieces with a head of its own, so that nothing merges across its ends; free
-pieces stand in their pool's tree. The heads of segments are chained by address (`left`, `right`),
-and each piece knows its head (`mark`). `stamp` is how many requests its pool had seen when a piece
-became free; of a pool's head, how many it has seen.
+The rules, and where they are known from, are in ``docs/caching.md``; the settings in
+``allocator_settings.py``. Memory comes in segments (``segments.py``), which belong to a pool for
+small blocks or to one for large ones and stay reserved when their blocks are freed.
 """
 
 from __future__ import annotations
 
+from .expanding import LARGE_PAGE, expand, unmap_pages
 from .jit import kernel, shared_kernel
-from .pieces import (
-    best_fit,
-    clear,
-    cut,
-    forget,
-    has_records,
-    insert,
-    largest,
-    link,
-    new_piece,
-    next_larger,
-    open_area,
-    remove,
-    set_free,
+from .pieces import best_fit, clear, cut, has_records, largest, next_larger, open_area, remove
+from .segments import (
+    CHAIN,
+    LARGE,
+    SMALL,
+    UNMAPPED,
+    can_reserve,
+    drop_segment,
+    is_whole,
+    map_piece,
+    new_segment,
+    settle_free,
 )
 from .serving import Serve, make_serve
-from .space import FREE, LOW, NONE
+from .space import LOW, NONE
 from .state import NO_LIMIT, State
 
 MIB = 1 << 20
@@ -39,7 +33,6 @@ SMALL_SEGMENT = 2 * MIB
 LARGE_SEGMENT = 20 * MIB  # for requests of less than OWN_SEGMENT
 OWN_SEGMENT = 10 * MIB
 SEGMENT_UNIT = 2 * MIB  # of larger ones
-MOST_ADDRESSES = 1 << 44  # of an expandable segment
 FIRST_INTERVAL = 20  # the logarithm of 1 MiB
 INTERVALS = 16
 BILLION = 1_000_000_000
@@ -47,9 +40,6 @@ SPARE_RECORDS = 8  # an allocation needs no more
 
 # Settings, as `AllocatorSettings.as_integers` gives them.
 MAX_SPLIT, MAX_ROUNDING, GARBAGE, EXPANDABLE, DIVISIONS = range(5)
-
-SMALL, LARGE, CHAIN = 0, 1, 2  # heads of the pools, and of the chain of segments
-UNMAPPED = -4  # in place of a storage: addresses of an expandable segment without memory
 
 
 @kernel
@@ -75,90 +65,6 @@ def rounded(state: State, size_bytes: int) -> int:
             below *= 2
         part = below // divisions
     return max((size_bytes + part - 1) // part * part, ALIGNMENT)
-
-
-@kernel
-def reserve(state: State, size_bytes: int) -> None:
-    """Account for bytes that are taken from the device, or given back where negative."""
-    space = state.space[0]
-    space.reserved_bytes += size_bytes
-    space.reserved_peak_bytes = max(space.reserved_peak_bytes, space.reserved_bytes)
-
-
-@kernel
-def can_reserve(state: State, size_bytes: int) -> bool:
-    """Say whether the device has so many bytes left."""
-    return size_bytes <= state.memory[0].budget_bytes - state.space[0].reserved_bytes
-
-
-@kernel
-def is_whole(state: State, head: int) -> bool:
-    """Say whether a segment is one free piece."""
-    p = state.pieces[head].after
-    return p == state.pieces[head].before and state.pieces[p].storage == FREE
-
-
-@shared_kernel
-def add_segment(state: State, pool: int, before: int, address: int, size_bytes: int) -> int:
-    """Make a segment of addresses without memory, behind another in the chain; give its head."""
-    head = open_area(state)
-    row = state.pieces[head]
-    row.area, row.address, row.size_bytes = pool, address, size_bytes
-    after = state.pieces[before].right
-    row.left, row.right = before, after
-    state.pieces[before].right = head
-    state.pieces[after].left = head
-    p = new_piece(state, pool, address, size_bytes)
-    state.pieces[p].storage, state.pieces[p].mark = UNMAPPED, head
-    link(state, p, head)
-    return head
-
-
-@shared_kernel
-def new_segment(state: State, pool: int, size_bytes: int) -> int:
-    """Make a segment at the lowest addresses between the others; give its piece."""
-    address, before = 0, CHAIN
-    node = state.pieces[CHAIN].right
-    while node != CHAIN and state.pieces[node].address - address < size_bytes:
-        address = state.pieces[node].address + state.pieces[node].size_bytes
-        before, node = node, state.pieces[node].right
-    head = add_segment(state, pool, before, address, size_bytes)
-    return state.pieces[head].after
-
-
-@shared_kernel
-def drop_segment(state: State, head: int) -> None:
-    """Give back a segment that is one piece, free or unmapped."""
-    row = state.pieces[head]
-    p = row.after
-    if state.pieces[p].storage == FREE:
-        remove(state, p)
-        reserve(state, -state.pieces[p].size_bytes)
-    state.pieces[row.left].right = row.right
-    state.pieces[row.right].left = row.left
-    forget(state, p)
-    forget(state, head)
-
-
-@shared_kernel
-def map_piece(state: State, p: int, size_bytes: int) -> None:
-    """Back the first bytes of an unmapped piece by memory: it becomes free, and merges."""
-    piece = state.pieces[p]
-    rest = piece.size_bytes - size_bytes
-    if rest > 0:
-        q = new_piece(state, piece.area, piece.address + size_bytes, rest)
-        state.pieces[q].storage, state.pieces[q].mark = UNMAPPED, piece.mark
-        link(state, q, p)
-        piece.size_bytes = size_bytes
-    reserve(state, size_bytes)
-    settle_free(state, p)
-
-
-@kernel
-def settle_free(state: State, p: int) -> None:
-    """Make a piece free as of now."""
-    set_free(state, p)
-    state.pieces[p].stamp = state.pieces[state.pieces[p].area].stamp
 
 
 @kernel
@@ -208,114 +114,6 @@ def grow(state: State, pool: int, size: int) -> int:
     p = new_segment(state, pool, total)
     map_piece(state, p, total)
     return p
-
-
-@kernel
-def page(pool: int) -> int:
-    """Give the unit in which expandable segments get memory."""
-    return SMALL_SEGMENT if pool == SMALL else LARGE_SEGMENT
-
-
-@kernel
-def whole_pages(pool: int, size: int) -> int:
-    """Round up to pages."""
-    return (size + page(pool) - 1) // page(pool) * page(pool)
-
-
-@shared_kernel
-def expand(state: State, pool: int, size: int) -> int:
-    """Map pages where the request then fits first; a piece of the size, or NONE."""
-    p = expandable_place(state, pool, size)
-    if p == NONE:
-        limit = state.memory[0].budget_bytes
-        most = MOST_ADDRESSES if limit == NO_LIMIT else min(limit + limit // 8, MOST_ADDRESSES)
-        if whole_pages(pool, most) < size:
-            return NONE
-        p = new_segment(state, pool, whole_pages(pool, most))
-    while state.pieces[p].storage == UNMAPPED or state.pieces[p].size_bytes < size:
-        missing = size
-        if state.pieces[p].storage == FREE:
-            missing -= state.pieces[p].size_bytes
-            p = state.pieces[p].after
-        pages = min(whole_pages(pool, missing), state.pieces[p].size_bytes)
-        if not can_reserve(state, pages):
-            return NONE
-        map_piece(state, p, pages)
-    return p
-
-
-@kernel
-def expandable_place(state: State, pool: int, size: int) -> int:
-    """Find where free and unmapped pieces, one behind the other, first have room; or NONE."""
-    head = state.pieces[CHAIN].right
-    while head != CHAIN:
-        start, total, has_unmapped = NONE, 0, False
-        p = state.pieces[head].after
-        while p != head and state.pieces[head].area == pool:
-            storage = state.pieces[p].storage
-            if storage not in (FREE, UNMAPPED):
-                start, total, has_unmapped = NONE, 0, False
-            else:
-                if start == NONE:
-                    start = p
-                total += state.pieces[p].size_bytes
-                has_unmapped = has_unmapped or storage == UNMAPPED
-                if has_unmapped and total >= size:
-                    return start
-            p = state.pieces[p].after
-        head = state.pieces[head].right
-    return NONE
-
-
-@shared_kernel
-def unmap_pages(state: State, head: int) -> None:
-    """Give back the pages that lie wholly inside free pieces of an expandable segment."""
-    base, unit = state.pieces[head].address, page(state.pieces[head].area)
-    p, is_changed = state.pieces[head].after, False
-    while p != head:
-        piece = state.pieces[p]
-        if piece.storage == FREE and has_records(state, 2):
-            start = base + (piece.address - base + unit - 1) // unit * unit
-            end = base + (piece.address + piece.size_bytes - base) // unit * unit
-            if start < end:
-                unmap(state, p, start, end)
-                is_changed = True
-        p = state.pieces[p].after
-    if is_changed and state.pieces[head].after == state.pieces[head].before:
-        p = state.pieces[head].after
-        if state.pieces[p].storage == UNMAPPED:
-            drop_segment(state, head)
-
-
-@kernel
-def unmap(state: State, p: int, start: int, end: int) -> None:
-    """Take the memory from addresses inside a free piece; it merges with unmapped neighbors."""
-    remove(state, p)
-    piece = state.pieces[p]
-    low, high = start - piece.address, piece.address + piece.size_bytes - end
-    if low > 0:
-        leave_free(state, p, piece.before, piece.address, low)
-    if high > 0:
-        leave_free(state, p, p, end, high)
-    piece.address, piece.size_bytes, piece.storage = start, end - start, UNMAPPED
-    reserve(state, start - end)
-    after, before = piece.after, piece.before
-    if state.pieces[after].storage == UNMAPPED:
-        piece.size_bytes += state.pieces[after].size_bytes
-        forget(state, after)
-    if state.pieces[before].storage == UNMAPPED:
-        piece.address = state.pieces[before].address
-        piece.size_bytes += state.pieces[before].size_bytes
-        forget(state, before)
-
-
-@kernel
-def leave_free(state: State, p: int, before: int, address: int, size_bytes: int) -> None:
-    """Put what remains of a piece at one end behind another."""
-    q = new_piece(state, state.pieces[p].area, address, size_bytes)
-    state.pieces[q].mark = state.pieces[p].mark
-    link(state, q, before)
-    insert(state, q)
 
 
 @shared_kernel
@@ -447,7 +245,7 @@ def largest_hole(state: State) -> int:
             piece = state.pieces[p].size_bytes
             size = max(size, min(piece, SMALL_REQUEST) if pool == SMALL else piece)
     left = state.memory[0].budget_bytes - state.space[0].reserved_bytes
-    unit = LARGE_SEGMENT if state.settings[EXPANDABLE] else SEGMENT_UNIT
+    unit = LARGE_PAGE if state.settings[EXPANDABLE] else SEGMENT_UNIT
     if left >= max(OWN_SEGMENT, unit):
         return max(size, left // unit * unit)
     return max(size, SMALL_REQUEST) if left >= SMALL_SEGMENT else size

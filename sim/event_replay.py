@@ -13,20 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .allocator_settings import AllocatorSettings
-from .caching import (
-    CHAIN,
-    LARGE,
-    SMALL,
-    add_segment,
-    allocate,
-    begin,
-    free,
-    largest_hole,
-    leave_free,
-    map_piece,
-)
+from .caching import allocate, begin, free, largest_hole
 from .jit import Bundle, Entry, entry, kernel
 from .pieces import cut
+from .segments import CHAIN, LARGE, SMALL, add_segment, leave_free, map_piece
 from .space import HIGH, LOW, NONE, SCRATCH
 from .state import NO_LIMIT, State, blank
 

@@ -15,9 +15,10 @@ LAYERS = {
     "traces": "traces",
     "engine": "allocator_settings program view_folding schedules static_graph plan plan_files "
     "plan_reading following sequences ondemand space state layout lowering memory serving pieces "
-    "arena caching event_replay partition pool events randomness classes neighborhood nextuse "
-    "residence engine choosing windows compiled runner workload moment_bounds bounds requirements "
-    "result report buffers buffer_files lifetimes placing stacking",
+    "arena segments expanding caching event_replay partition pool events randomness classes "
+    "neighborhood nextuse residence engine choosing windows compiled runner workload moment_bounds "
+    "bounds requirements result report buffers buffer_files lifetimes placing stacking "
+    "stacking_bounds stacking_state",
     "heuristics": "heuristics",
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
     "simulation checkpointing comparison conformance inspection audit audit_addresses "

@@ -11,11 +11,11 @@ from random_traces import random_trace
 from rematsim import execute, simulate
 from rematsim.allocation import Allocator
 from rematsim.audit import audit
-from rematsim.caching import CHAIN, LARGE, SMALL, UNMAPPED
 from rematsim.errors import InputError, UnknownNameError
 from rematsim.memory_models import find_memory, parse_memory
 from rematsim.opcodes import DEALLOCATIONS
 from rematsim.plan import plan_of_run
+from rematsim.segments import CHAIN, LARGE, SMALL, UNMAPPED
 from rematsim.space import FREE, NONE
 from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.loading import load_trace

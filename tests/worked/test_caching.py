@@ -1,7 +1,7 @@
 """PyTorch's caching allocator by hand: one rule a test, each a sentence and a table.
 
-Rules and their sources are listed, with the same numbers, in `sim/audit_caching.py`. A table has
-a line a request: ``a=600K`` allocates, ``-a`` frees; then what is allocated and what is reserved
+Rules and their sources are listed, with the same numbers, in `docs/caching.md`. A table has a line
+a request: ``a=600K`` allocates, ``-a`` frees; then what is allocated and what is reserved
 afterwards, and for an allocation the address of its block.
 """
 
