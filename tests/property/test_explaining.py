@@ -200,6 +200,9 @@ FORMULAS: dict[str, Callable[[Terms], float]] = {
     "h_last_step": by_use,
     "h_next_use_hybrid": by_both,
     "h_last_step_hybrid": by_both,
+    "h_DTE": lambda t: over(
+        t["own_cost"] + t["class_cost"], (t["size"] + t["free_neighbor_bytes"]) * t["staleness"]
+    ),
     "Coop": lambda t: over(t["own_cost"] + t["call_cost"], t["staleness"]),
     "Coop(window=false)": lambda t: over(
         over(t["own_cost"] + t["call_cost"], t["staleness"]), t["size"]
