@@ -103,14 +103,13 @@ def make_window_choose(score: Score, needs: int) -> Choose:
         begin = middle = end = size = steps = scored = 0
         rest = 0.0
         while True:
-            piece = state.pieces[p]
-            s, after = piece.storage, piece.after
+            s, after = state.pieces[p].storage, state.pieces[p].after
             if s == HEAD:
                 break
             steps += 1
             if s != FREE and (s < 0 or state.storages[s].pool_slot < 0):
-                first, begin, middle, end, size, rest = after, 0, 0, 0, 0, 0.0
-                p = after
+                p = first = after
+                begin, middle, end, size, rest = 0, 0, 0, 0, 0.0
                 continue
             value = 0.0
             if s != FREE:
@@ -119,9 +118,8 @@ def make_window_choose(score: Score, needs: int) -> Choose:
                 if value != value:
                     return NONE, NONE, value
             state.scores[end] = value
-            end += 1
-            rest += value
-            size += piece.size_bytes
+            end, rest = end + 1, rest + value
+            size += state.pieces[p].size_bytes
             while size - state.pieces[first].size_bytes >= wanted:
                 size -= state.pieces[first].size_bytes
                 first = state.pieces[first].after
