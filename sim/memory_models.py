@@ -1,7 +1,8 @@
 """The memory models by name, with their settings: ``counter``, ``arena(small_area=10MiB)``.
 
 What stands in the column ``memory``, in the key of a sweep's cell, and behind ``--memory``. What
-the models do is in ``memory.py`` and ``arena.py``; a new one is declared here and in
+the models do is in ``memory.py``, ``arena.py`` and ``caching.py``, whose settings are spelled as
+PyTorch does (``caching(max_split_size_mb:128)``); a new one is declared here and in
 ``compiled.py``.
 """
 
@@ -12,12 +13,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .allocator_settings import DEFAULTS, AllocatorSettings, parse_settings
 from .budgets import parse_budget
 from .errors import BudgetError, InputError, UnknownNameError
 from .texts import split_list
 
-COUNTER = "counter"
-ARENA = "arena"
+COUNTER, ARENA, CACHING = "counter", "arena", "caching"
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<arguments>.*)\)", re.DOTALL)
 
 
@@ -62,6 +63,18 @@ def _arena(arguments: list[str]) -> MemoryModel:
     return MemoryModel(shown, ARENA, (small,))
 
 
+def _caching(arguments: list[str]) -> MemoryModel:
+    settings = parse_settings(",".join(arguments))
+    shown = f"{CACHING}({settings})" if settings != DEFAULTS else CACHING
+    return MemoryModel(shown, CACHING, settings.as_integers())
+
+
+def settings_of(name: str) -> AllocatorSettings:
+    """Read the settings out of the full name of a caching model."""
+    called = _CALL.fullmatch(name)
+    return parse_settings(called["arguments"]) if called else DEFAULTS
+
+
 def _bytes(text: str, where: str) -> int:
     """Read a number of bytes; 0 is one."""
     if text == "0":
@@ -79,6 +92,7 @@ def _bytes(text: str, where: str) -> int:
 MODELS: dict[str, tuple[Callable[[list[str]], MemoryModel], str]] = {
     COUNTER: (_counter, "counts bytes: what fits the budget in sum, fits"),
     ARENA: (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
+    CACHING: (_caching, "PyTorch's caching allocator; KEY:VALUE as in PYTORCH_CUDA_ALLOC_CONF"),
 }
 
 

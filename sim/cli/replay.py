@@ -63,15 +63,9 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         loaded,
         given["heuristic"],
         given["budget"],
-        deallocation=given["deallocation"],
-        slowdown_limit=options.finite(given["slowdown_limit"]),
-        seed=given["seed"],
-        mutation=given["mutation"],
-        memory=given["memory"],
-        count_accesses=given["count_accesses"],
         event_log=save_run is not None or save_plan is not None,
         live_sets=True,
-        cached=not given["no_cache"],
+        **options.of_simulate(given),
     )
     if given["bound"]:
         result = with_bound(loaded, result, cached=not given["no_cache"])
