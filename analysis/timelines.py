@@ -110,7 +110,7 @@ def memory_figure(run: RunResult) -> Figure:
     for place, action in enumerate(STRIPS):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
-        _draw_strip(strip, starts_of(run.events, action), action, end)
+        draw_strip(strip, starts_of(run.events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     write_head(figure, run)
     write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
@@ -236,7 +236,7 @@ def starts_of(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
     return starts
 
 
-def _draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
+def draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
     """Draw when events of one kind begin, and say how many there are."""
     draw_starts(axes, starts, end)
     label_strip(axes, f"{STRIPS[action]}\n{count_text(len(starts))} times")
