@@ -119,7 +119,7 @@ class Audit:
     def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
         self.trace = trace
         self.row = row
-        layout = layout_of(row["memory"], row["budget_bytes"])
+        layout = layout_of(trace, row)
         self.ledger = Ledger(events, row["budget_bytes"], layout)
         self.base = int(trace.call_time_ns.sum())
         self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
@@ -359,16 +359,22 @@ class Audit:
         """Compare the evictions that make room for a call."""
         ledger = self.ledger
         while not ledger.fits(call, taken := self._taken_over(call)):
-            if not ledger.pool and ledger.due is None:
+            if ledger.due is None and not ledger.can_make_room():
                 raise _End("oom")
             why = f"{ledger.memory} + {call.request(taken)} bytes are over the budget"
             row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
-            victim = ledger.victim(row)
-            if row.columns["cause_call"] != call.number:
-                raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
-            self._check_score(row, victim)
-            ledger.leave_memory(victim, "evict", row)
-            self.counts["evict"] += 1
+            self._follow_eviction(call, row)
+            while ledger.goes_with(row):
+                self._follow_eviction(call, ledger.take("evict", "it is of the same window"))
+
+    def _follow_eviction(self, call: Call, row: Row) -> None:
+        """Compare one of them."""
+        victim = self.ledger.victim(row)
+        if row.columns["cause_call"] != call.number:
+            raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
+        self._check_score(row, victim)
+        self.ledger.leave_memory(victim, "evict", row)
+        self.counts["evict"] += 1
 
     def _check_score(self, row: Row, victim: Storage) -> None:
         """Compare the victim's score, and the victim with the rest of the pool."""
