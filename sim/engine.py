@@ -301,8 +301,7 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
         if t != wanted:
             define(program, state, t, is_remat)
     define(program, state, wanted, is_remat)
-    for i in range(emptied):
-        hand_over(program, state, state.victims[i])
+    hand_over(program, state, emptied)
 
 
 @kernel
@@ -387,6 +386,7 @@ def let_go(program: Program, state: State, c: int) -> None:
             drop_intermediate(program, state, s)
         if state.run[0].tracks_waiting:
             for t in range(call.first_result, call.end_result):
-                stop_waiting(program, state, t, s)
+                if state.defined[t]:  # not if it lay in what has just been taken over
+                    stop_waiting(program, state, t, s)
             if obeys_banish(state, s):
                 try_banish(program, state, s)
