@@ -20,7 +20,7 @@ from .audit_addresses import layout_of
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_ledger import Ledger
 from .audit_scores import SCORES
-from .opcodes import INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
+from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
     from .result import RunResult
@@ -126,6 +126,7 @@ class Audit:
         self.score = SCORES.get(row["method"])
         self.names: dict[int, Tensor] = {}
         self.counts: Counter[str] = Counter()
+        self.idle = 0  # the latest recomputations, in a row, that took no time
 
     def run(self) -> None:
         """Follow the run to where it ended, and compare the row."""
@@ -322,13 +323,15 @@ class Audit:
         if not call.is_constant:
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost
+        self.idle = self.idle + 1 if action == "recompute" and call.cost == 0 else 0
         ledger.place(tensor, action, self._taken_over(call))
         for p in parents:
             if not p.storage.banished:
                 ledger.unlock(p.storage)
                 if self._can_be_banished(p.storage):
                     ledger.banish(p.storage)
-        if self.counts["recompute_ns"] > self.limit * self.base:
+        is_idle = self.idle > IDLE_REMATS_PER_CALL * len(self.trace.call_time_ns)
+        if self.counts["recompute_ns"] > self.limit * self.base or is_idle:
             raise _End("thrashed")
 
     def _taken_over(self, call: Call) -> dict[Tensor, Storage]:

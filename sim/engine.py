@@ -206,7 +206,7 @@ def materialize(program: Program, state: State, choose: int) -> int:
             return REACHED_BYTES
         here.depth -= 1
         let_go(program, state, program.tensors[frame.tensor].call)
-        if here.remat_ns > here.remat_limit_ns:
+        if here.remat_ns > here.remat_limit_ns or here.idle_remats > here.idle_limit:
             return THRASHED
     return GO_ON
 
@@ -286,8 +286,10 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
     if is_remat:
         here.remat_ns += call.cost_ns
         here.rematerializations += 1
+        here.idle_remats = here.idle_remats + 1 if call.cost_ns == 0 else 0
     else:
         here.model_ns += call.cost_ns
+        here.idle_remats = 0
     duplicates = 0
     for t in range(call.first_result, call.end_result):
         if state.defined[t]:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from random_traces import random_trace
-from rematsim.audit import audit
+from rematsim import audit as audits
+from rematsim import runner
 from rematsim.inspection import enlarged
 from rematsim.opcodes import DEALLOCATIONS
 from rematsim.simulation import simulate
+from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.random_dag import random_dag
 from rematsim.traces.trace import Trace
 
@@ -27,7 +29,7 @@ def traces_of(seed: int) -> tuple[Trace, Trace]:
 def check(trace: Trace, heuristic: str, budget: str, **options: Any) -> None:
     """Run as people do, with bounds and caches in use, and audit that."""
     run = simulate(trace, heuristic, budget, event_log=True, cached=False, **options)
-    verdict = audit(trace, run)
+    verdict = audits.audit(trace, run)
     assert verdict, f"{trace.name}, {heuristic}, {budget}, {options}: {verdict.message}"
 
 
@@ -59,3 +61,22 @@ def test_sums_of_a_banished_storage_that_is_back_are_exact() -> None:
 def test_calls_without_cost_do_not_undo_each_other_for_ever() -> None:
     """A call that takes over what it returns a view of would undo the view each time it ran."""
     check(random_dag(37), "h_LRU", "0.4x", deallocation="ignore", mutation="inplace")
+
+
+def test_recomputing_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit on time is no limit on what takes none: that is counted. Here one is too many."""
+    builder = TraceBuilder("idle")
+    builder.call("op", [], [("a", 10, -1)], 0)
+    builder.call("op", [], [("b", 10, -1)], 1)
+    builder.call("op", ["b"], [("c", 10, -1)], 1)
+    builder.release("b")
+    builder.release("c")
+    builder.call("op", ["a"], [("d", 10, -1)], 1)
+    trace = builder.build()
+    assert simulate(trace, "h_LRU", 20, slowdown_limit=None).row["rematerializations"] == 1
+    for module in (runner, audits):
+        monkeypatch.setattr(module, "IDLE_REMATS_PER_CALL", 0)
+    run = simulate(trace, "h_LRU", 20, slowdown_limit=None, event_log=True)
+    assert run.status == "thrashed"
+    assert run.row["message"] == "no progress at op (call 3): 1 recomputations that take no time"
+    assert audits.audit(trace, run)
