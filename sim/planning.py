@@ -17,7 +17,7 @@ from typing import Any
 from . import report
 from .bounds import lower_bound
 from .budgets import Budget, parse_budget
-from .errors import InputError, PlanError
+from .errors import PlanError, UsageError
 from .execution import BY_PLAN, run_plan
 from .heuristics.methods import get as get_heuristic
 from .heuristics.static.clock import (
@@ -124,7 +124,7 @@ def plan_trace(
     ('ok', 'optimal', 1.0)
     """
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
+        raise UsageError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
     if not isinstance(trace, Trace):
         trace = load_trace(trace)
     planner, allowed = get(method), parse_budget(budget)

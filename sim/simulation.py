@@ -15,7 +15,7 @@ import numpy as np
 
 from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
-from .errors import HeuristicError, InputError, UnknownNameError
+from .errors import HeuristicError, UnknownNameError, UsageError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
@@ -86,15 +86,15 @@ class Options:
         if limit is not None and not (
             isinstance(limit, int | float | np.number) and 1.0 <= limit < math.inf
         ):
-            raise InputError(
+            raise UsageError(
                 f"slowdown limit ({limit!r}): it is a number from 1, or none for no limit"
             )
         if not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
-            raise InputError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
+            raise UsageError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
         for name in ("count_accesses", "event_log", "live_sets", "cached"):
             flag = getattr(self, name)
             if not isinstance(flag, bool | np.bool_):
-                raise InputError(f"{name} ({flag!r}): it is True or False")
+                raise UsageError(f"{name} ({flag!r}): it is True or False")
 
 
 def simulate(
@@ -140,7 +140,7 @@ def simulate(
         trace = load_trace(trace)
     if unknown := sorted(set(options) - set(Options.__dataclass_fields__)):
         known = ", ".join(Options.__dataclass_fields__)
-        raise InputError(f"option {', '.join(unknown)}: the options are {known}")
+        raise UsageError(f"option {', '.join(unknown)}: the options are {known}")
     chosen = Options(**options)
     work = workload(trace, chosen.mutation, cached=chosen.cached)
     return replay(work, get(heuristic), parse_budget(budget), chosen)
