@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rematsim.cli import progress
 from rematsim.cli.main import main
+from rematsim.jit import compiling
 
 KEEP_ALL = ("plan", "bundled:unet", "--method", "keep-all")
 
@@ -142,6 +144,17 @@ def test_long_planning_tells_that_it_goes_on(
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
     _, _, err = told(capsys, "plan", "bundled:unet", "--time-limit", "2")
     assert "rematsim: planning unet, " in err and " of 2 s" in err
+
+
+def test_what_is_compiled_meanwhile_is_told_and_takes_no_part_of_the_limit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+    with progress.Waiting("planning", 20), compiling.timed():
+        time.sleep(1)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("rematsim: planning, 0 of 20 s; compiling for ")
+    assert last.endswith(" s, once for this version, beside")
 
 
 @pytest.mark.parametrize(
