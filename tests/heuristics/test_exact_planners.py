@@ -193,6 +193,9 @@ STATES = {
     "import no_such_solver": NOT_INSTALLED,
     "1 / 0": SOLVER_FAILED,
     "x = bytearray(3 << 30)": MEMORY_LIMIT,
+    "raise SystemError": SOLVER_FAILED,
+    "import sys\nsys.exit(7)": SOLVER_FAILED,
+    "raise KeyboardInterrupt": SOLVER_FAILED,
     "import os\nos._exit(7)": SOLVER_FAILED,
     "import os\nos.abort()": MEMORY_LIMIT,
 }
@@ -208,6 +211,13 @@ def test_however_a_solver_ends_there_is_a_status(stub: str, code: str, status: s
     assert time.monotonic() - started < 1.0 + 2.0
     again = solving.solve(stub, "run", "tell(8)", seconds=None, memory_gb=1.0)
     assert (again.status, again.told) == (solving.DONE, [8])
+
+
+def test_a_solver_that_says_anything_once_its_memory_is_full_reached_the_limit(stub: str) -> None:
+    """A library that is refused memory may fail without a word: a SystemError, to Python."""
+    code = "x = bytearray(600 << 20)\nraise SystemError('error return without exception set')"
+    ended = solving.solve(stub, "run", code, seconds=30.0, memory_gb=1.0)
+    assert (ended.status, ended.message) == (MEMORY_LIMIT, "the solver ran out of memory")
 
 
 def test_an_interrupt_gives_the_best_so_far() -> None:
