@@ -17,8 +17,9 @@ from ..result import OPTIONS
 from . import figures
 from .gaps import share_bounds
 from .output import METADATA, check_suffix, save_figure
+from .solving import solved_rows
 from .summaries import trace_order
-from .tables import differs, is_plan, read_run, read_table, select
+from .tables import differs, read_run, read_table, select
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -130,10 +131,9 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
         kinds.append("deallocation")
     if "metadata_accesses" in table and table["metadata_accesses"].notna().any():
         kinds.append("accesses")
-    if {"solve_seconds", "calls"} <= set(table):
-        solved = table[is_plan(table) & table["solve_seconds"].gt(0)]
-        if solved["calls"].nunique() > 1:  # of one size there is no curve
-            kinds.append("solving")
+    has_times = {"solve_seconds", "calls", "planner_status"} <= set(table)
+    if has_times and solved_rows(table)["calls"].nunique() > 1:  # of one size there is no curve
+        kinds.append("solving")
     return kinds
 
 

@@ -47,11 +47,14 @@ def test_kinds_are_found_by_what_the_table_holds(table, rows):
     policy = rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7)
     kinds = drawable_kinds(pd.concat([table, policy]))
     assert kinds == ["overhead", "lowest", "deallocation", "accesses"]
-    plans = rows("resnet9", "optimal", {0.5: 1.1}, kind="static", solve_seconds=0.5, calls=9)
+    solved = {"kind": "static", "planner_status": "optimal"}
+    plans = rows("resnet9", "optimal", {0.5: 1.1}, solve_seconds=0.5, calls=9, **solved)
     assert drawable_kinds(pd.concat([table, plans])) == ["overhead", "lowest"]  # of one size
-    larger = rows("resnet99", "optimal", {0.5: 1.1}, kind="static", solve_seconds=5.0, calls=99)
+    larger = rows("resnet99", "optimal", {0.5: 1.1}, solve_seconds=5.0, calls=99, **solved)
     kinds = drawable_kinds(pd.concat([table, plans, larger]))
     assert kinds == ["overhead", "lowest", "solving"]
+    larger["planner_status"] = "infeasible"
+    assert drawable_kinds(pd.concat([table, plans, larger])) == ["overhead", "lowest"]
 
 
 def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
