@@ -286,16 +286,23 @@ def test_plans_are_validated_alone_by_their_format_and_on_a_trace_by_each_action
     assert code == 1 and "no plan: its first line" in json.loads(out)[0]["error"]
 
 
-def test_a_sweep_says_once_for_each_reason_why_there_are_no_plans(
+def test_a_sweep_says_once_for_each_method_and_reason_why_there_are_no_plans(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Reasons that differ in their numbers alone are one, given with those of the first row."""
-    _, out, _ = told(capsys, "sweep", "synthetic:chain:9", "--method", "keep-all,every-kth",
-                     "--budget", "2,4,7", "--quiet")  # fmt: skip
-    reasons = [line for line in out.splitlines() if "h: " in line or "l: " in line]
-    assert reasons[0].startswith("infeasible, keep-all, every-kth: budget 2 bytes is below 4, what")
-    assert reasons[0].endswith("(chain:9, 2 B; 2 rows)")
-    what = "its plan takes 10 bytes, the budget is 4"
-    assert reasons[1] == f"no_plan, keep-all: {what} (chain:9, 4 B; 2 rows)"
-    what = "the trace has no numbered modules as blocks"
-    assert reasons[2:] == [f"not_applicable, every-kth: {what} (chain:9, 4 B; 2 rows)"]
+    """Reasons of a method that differ in their numbers alone are told once, of the first row.
+
+    Methods share a line where every row of theirs says the same.
+    """
+    methods = "keep-all,every-kth,checkpoint-all"
+    _, out, _ = told(capsys, "sweep", "synthetic:chain:9", "--method", methods,
+                     "--budget", "2,4,5,7", "--quiet")  # fmt: skip
+    reasons = [line for line in out.splitlines() if ": " in line]
+    below = f"infeasible, {methods.replace(',', ', ')}: budget 2 bytes is below 4, what"
+    assert reasons[0].startswith(below) and reasons[0].endswith("(chain:9, 2 B)")
+    first = "10 bytes, the budget is 4 (chain:9, 4 B; the first of 3 rows)"
+    blocks = "the trace has no numbered modules as blocks (chain:9, 4 B; the first of 3 rows)"
+    assert reasons[1:4] == [
+        f"no_plan, keep-all: its plan takes {first}",
+        f"not_applicable, every-kth: {blocks}",
+        f"no_plan, checkpoint-all: the smallest of its plans takes {first}",
+    ]
