@@ -262,7 +262,7 @@ def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
     if heuristic.kind == "random":
         return choosing.make_random_choose()
     if heuristic.kind == "window":
-        return windows.make_window_choose(function, needs)
+        return windows.make_window_choose(function, needs, counts)
     if _is_partial(heuristic):
         return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size
