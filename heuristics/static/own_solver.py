@@ -11,9 +11,9 @@ from typing import Any
 
 from ...errors import InputError
 from ..user_files import load_function, place_of
-from .clock import Clock
+from .clock import INTERRUPTED, Clock
 from .registry import TIME_LIMIT
-from .solving import DONE, INTERRUPTED, solve
+from .solving import DONE, solve
 
 LONGEST_ANSWER = 80  # letters of a wrong one that are shown
 Answer = tuple[float, list[int], list[int]]

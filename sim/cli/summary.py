@@ -69,9 +69,11 @@ def print_reasons(rows: Sequence[Row]) -> None:
         if row["kind"] == "static" and row["status"] != "ok":
             message = re.sub(r"\d[\d,.]*", "", str(row["message"]))
             reasons.setdefault((str(row["method"]), message), []).append(row)
-    lines: dict[tuple[tuple[object, ...], ...], list[str]] = {}
+    lines: dict[tuple[tuple[str, str, str, _Budget, str], ...], list[str]] = {}
     for (method, _), alike in reasons.items():
-        told = tuple((_failure(row), *_trace(row), _budget(row), row["message"]) for row in alike)
+        told = tuple(
+            (_failure(row), *_trace(row), _budget(row), str(row["message"])) for row in alike
+        )
         lines.setdefault(told, []).append(method)
     for told, methods in lines.items():
         failure, trace, _, budget, message = told[0]
