@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .result import RunResult
+    from .traces.trace import Trace
 
 OFFLOAD, PREFETCH, DISCARD = 2, 3, 4
 PLAN_ACTIONS = ("COMPUTE", "FREE", "OFFLOAD", "PREFETCH", "DISCARD")
@@ -69,6 +70,22 @@ class Plan:
             raise PlanError(f"plan: {self.action.size} actions, {self.target.size} targets")
         if self.action.size and not 0 <= self.action.min() <= self.action.max() <= DISCARD:
             raise PlanError(f"plan: an action is one of 0 ({PLAN_ACTIONS[0]}) to {DISCARD}")
+
+    def check_trace(self, trace: Trace, where: str = "plan") -> None:
+        """Refuse a trace that the plan is not for.
+
+        Parameters
+        ----------
+        trace : Trace
+        where : str, optional
+            What the message calls the plan, such as its file.
+        """
+        if self.trace_digest != trace.digest:
+            source = f", {self.source}" if self.source else ""
+            raise PlanError(
+                f"{where}: it is for the trace {self.trace!r} ({self.trace_digest[:16]}{source}), "
+                f"not for {trace.name!r} ({trace.digest[:16]})"
+            )
 
     def __len__(self) -> int:
         """Count the actions."""

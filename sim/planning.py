@@ -40,7 +40,7 @@ from .heuristics.static.registry import (
 from .heuristics.static.solving import load_solvers
 from .memory_models import COUNTER, parse_memory
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
-from .result import RunResult
+from .result import RunResult, gap
 from .schedules import Evaluation, Schedule, evaluate, naive_schedule
 from .simulation import Options, replay
 from .traces.loading import load_trace
@@ -156,7 +156,7 @@ def _planned(
         row,
         seed=seed if planner.is_random else None,
         time_limit=time_limit,
-        **_planner_columns(work, found),
+        **_planner_columns(work, found, row.slowdown),
     )
     return Planned(row, plan, found)
 
@@ -274,16 +274,20 @@ def _online_start(
         limit -= found.peak_bytes - allowed
 
 
-def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
+def _planner_columns(
+    work: Workload, found: PlannerResult, executed: float | None
+) -> dict[str, Any]:
+    """Give what the planner says, and how far the slowdown of its plan is from its bound."""
     base = work.graph.base_cost
 
     def ratio(cost: float | None) -> float | None:
         return None if cost is None else cost / base if base else 1.0
 
+    bound = ratio(found.bound)
     return {
         "planner_status": found.status,
-        "bound_slowdown": ratio(found.bound),
-        "gap": found.gap,
+        "bound_slowdown": bound,
+        "gap": gap(executed, bound),
         "solve_seconds": found.solve_seconds,
         "predicted_slowdown": ratio(found.predicted and found.predicted.cost),
         "predicted_peak_bytes": found.predicted and found.predicted.peak_bytes,

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from . import options
 from .loading import load_given
 from .output import print_json
+from .telling import print_floor
 
 if TYPE_CHECKING:
     from ..explaining import Explanation
@@ -108,6 +109,7 @@ def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
     plan = None if given["plan"] is None else load_plan(given["plan"])
     trace = load_given(source, cache=cached)
     if plan is not None:
+        plan.check_trace(trace, given["plan"])
         asked = {"memory": given["memory"], "event_log": True, "cached": cached}
         return execute(trace, plan, given["budget"], **asked), trace
     heuristic = given["heuristic"] or DEFAULT_HEURISTIC
@@ -121,6 +123,8 @@ def _show(told: Explanation, given: dict[str, Any]) -> None:
 
     top = given["top"] or SHOWN
     stories.print_head(told)
+    if told.story.trace is not None:
+        print_floor(told.result, told.story.trace)
     if not (given["storages"] or given["calls"] or given["moments"]):
         stories.print_summary(told, top)
     for moment in given["moments"]:

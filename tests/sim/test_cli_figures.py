@@ -82,7 +82,7 @@ def test_every_summary_says_what_its_cells_mean(
         (["summary", "TABLE", "--method", "x"], 1, "no run with method 'x'"),
         (["plot", "PLAN", "--kind", "overhead"], 2, "is a plan, not a table of runs"),
         (["plot", "PLAN", "--trace", "a", "--trace", "b"], 2, "for one trace, and 2 are given"),
-        (["plot", "PLAN", "--trace", "synthetic:chain:8"], 1, "plan: it is for the trace"),
+        (["plot", "PLAN", "--trace", "synthetic:chain:8"], 1, "x.plan: it is for the trace"),
         (["plot", "no.plan"], 1, "no.plan: No such file"),
     ],
 )

@@ -73,7 +73,7 @@ def test_an_impossible_plan_ends_with_3_and_names_the_action(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["execute", "bundled:densenet", "PLAN"], 1, "it is for the trace 'unet'"),
+        (["execute", "bundled:densenet", "PLAN"], 1, ".plan: it is for the trace 'unet'"),
         (["execute", "bundled:unet", "none.plan"], 1, "none.plan: No such file or directory"),
         (["execute", "bundled:unet", __file__], 1, "no plan: its first line"),
         (["execute", "bundled:unet"], 2, "Missing argument 'PLAN'"),
@@ -188,7 +188,8 @@ def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_p
     assert main([*KEEP_ALL, "--budget", "1.0x", "-o", other]) == 0
     code, out, _ = told(capsys, "diff", other, plan)
     assert code == 0
-    assert "A: keep-all" in out and "B: h_DTR_eq" in out and "only A keeps" in out
+    assert f"A: keep-all, {other}" in out and f"B: h_DTR_eq, {plan}" in out
+    assert "only A keeps" in out
     code, out, _ = told(capsys, "diff", other, plan, "--json")
     differences = json.loads(out)
     assert (
@@ -196,7 +197,9 @@ def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_p
     )
     assert "the same" in told(capsys, "diff", plan, plan)[1]
     code, _, err = told(capsys, "diff", plan, plan, "--trace", "bundled:densenet")
-    assert code == 1 and "it is for the trace 'unet'" in err
+    assert (
+        code == 1 and f"{plan}: it is for the trace 'unet' (a822ecea48c5b81c, bundled:unet)" in err
+    )
 
 
 def test_names_in_a_plan_are_data_for_the_terminal(
