@@ -1,4 +1,4 @@
-"""`fits`: a yes is what a run does, a no is proven, and what the least memory is made of adds up."""
+"""`fits`: a yes is what a run does, a no is proven, and the parts of the least memory add up."""
 
 from __future__ import annotations
 
