@@ -24,7 +24,8 @@ LAYERS = {
     "simulation checkpointing comparison conformance inspection audit audit_addresses "
     "audit_caching audit_facts audit_ledger audit_plan audit_scores execution plan_diff planning "
     "grid store workers sweeps addressing "
-    "story live overheads causes scores worth explaining side_by_side",
+    "story live overheads causes scores worth explaining side_by_side headroom floors trials "
+    "fitting",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",
