@@ -69,7 +69,7 @@ class Method:
 
 @dataclass(frozen=True)
 class StaticMethod:
-    """A planner, and how long it may take; of the options only the memory model changes a row."""
+    """A planner, and how long it may take; memory model and link alone change a row."""
 
     planner: Planner
     time_limit: float | None = None
@@ -97,7 +97,7 @@ class StaticMethod:
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""
-        return ["static", self.time_limit, options.memory]
+        return ["static", self.time_limit, options.memory, options.link]
 
 
 class Run(NamedTuple):

@@ -38,6 +38,7 @@ from .heuristics.static.registry import (
     get,
 )
 from .heuristics.static.solving import load_solvers
+from .links import NO_LINK, parse_link
 from .memory_models import COUNTER, parse_memory
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
 from .result import RunResult
@@ -102,8 +103,8 @@ def plan_trace(
         Whether the first Ctrl-C ends the search, as a time limit does, and the best plan so far is
         the answer; without one the status is ``time_limit``. Else it is raised, as a second one is.
     **options
-        ``memory``, ``event_log``, ``live_sets``: as for `execute`; ``cached``. Planners count
-        bytes, whatever memory the plan is executed in.
+        ``memory``, ``link``, ``event_log``, ``live_sets``: as for `execute`; ``cached``. Planners
+        count bytes, whatever memory the plan is executed in.
 
     Returns
     -------
@@ -150,8 +151,11 @@ def _planned(
         )
         row = run_plan(work, plan, allowed, **options)
     else:
-        memory = parse_memory(options.get("memory", COUNTER))
-        row = _row_without_plan(work, planner, allowed, found, memory)
+        machine = {
+            "memory": parse_memory(options.get("memory", COUNTER)),
+            "link": parse_link(options.get("link", NO_LINK)),
+        }
+        row = _row_without_plan(work, planner, allowed, found, machine)
     row = dataclasses.replace(
         row,
         seed=seed if planner.is_random else None,
@@ -291,7 +295,11 @@ def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
 
 
 def _row_without_plan(
-    work: Workload, planner: Planner, budget: Budget, found: PlannerResult, memory: str
+    work: Workload,
+    planner: Planner,
+    budget: Budget,
+    found: PlannerResult,
+    machine: dict[str, str],
 ) -> RunResult:
     """Make the row of a planner that has no plan: nothing was run."""
     is_infeasible = found.status == INFEASIBLE
@@ -301,7 +309,7 @@ def _row_without_plan(
         kind="static",
         method=planner.name,
         deallocation=BY_PLAN,
-        memory=memory,
+        **machine,  # type: ignore[arg-type]
         slowdown_limit=None,
         seed=None,
         status="infeasible" if is_infeasible else "no_plan",

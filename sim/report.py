@@ -11,7 +11,21 @@ import numpy as np
 from .budgets import Budget
 from .engine import REACHED_BYTES
 from .memory import LARGEST_HOLE
-from .opcodes import CONSTANT, OOM, PHASES
+from .opcodes import (
+    COMPUTE,
+    CONSTANT,
+    DEALLOCATE,
+    DISCARD,
+    DROP_DUPLICATE,
+    EVICT,
+    OFFLOAD,
+    OOM,
+    PHASES,
+    PREFETCH,
+    RECOMPUTE,
+    STALL,
+    STREAMS,
+)
 from .program import BEGIN_BACKWARD, RUN_CALL, Program
 from .result import CATEGORIES, LiveSet
 from .runner import Run, Settings
@@ -34,6 +48,9 @@ NO_RUN: dict[str, Any] = {
     "pressure_evictions": 0,
     "evict_sha": "",
     "rematerializations": 0,
+    "offloaded_bytes": 0,
+    "prefetched_bytes": 0,
+    "host_peak_bytes": 0,
 }
 
 
@@ -63,6 +80,7 @@ def columns_of_run(run: Run) -> dict[str, Any]:
         "peak_bytes": int(run.state.room["peak_bytes"]),
         "evict_sha": run.evict_sha,
         **_columns_of_space(run),
+        **_columns_of_link(run),
     }
 
 
@@ -84,17 +102,45 @@ def _columns_of_space(run: Run) -> dict[str, Any]:
     }
 
 
+def _columns_of_link(run: Run) -> dict[str, Any]:
+    """Fill in what a row says of transfers, if there are any."""
+    if not run.has_transfers:
+        return {}
+    names = ("stall_ns", "offloaded_bytes", "prefetched_bytes", "host_peak_bytes")
+    return {name: int(run.state.link[name][0]) for name in names}
+
+
 def event_columns(run: Run) -> dict[str, Any]:
     """Lay out the event log as the documented columns."""
     rows = run.events()
+    if run.has_transfers:
+        rows = _by_time(rows)
     count = len(rows)
     columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+    is_transfer = np.isin(rows["action"], (OFFLOAD, PREFETCH, DISCARD))
+    columns["issued_ns"] = np.where(is_transfer, rows["issued_ns"], rows["start_ns"])
     columns["stream"] = np.zeros(count, np.int32)
+    columns["stream"][rows["action"] == OFFLOAD] = STREAMS.index("to_host")
+    columns["stream"][rows["action"] == PREFETCH] = STREAMS.index("from_host")
     if not run.has_addresses:
         columns["address"] = np.full(count, UNKNOWN, np.int64)
         columns["reserved_after_bytes"] = columns["memory_after_bytes"]
-    columns["host_after_bytes"] = np.zeros(count, np.int64)
     return columns
+
+
+def _by_time(rows: Any) -> Any:
+    """Put rows in the order in which memory changes: when an offload or a stall ends, others begin.
+
+    Second copies, which go when their call ends, are logged when it begins.
+    """
+    is_late = np.isin(rows["action"], (OFFLOAD, STALL))
+    when = np.where(is_late, rows["end_ns"], rows["start_ns"])
+    rows = rows[np.argsort(when, kind="stable")]
+    sign = np.zeros(len(rows), np.int64)
+    sign[np.isin(rows["action"], (COMPUTE, RECOMPUTE, PREFETCH))] = 1
+    sign[np.isin(rows["action"], (DROP_DUPLICATE, EVICT, DEALLOCATE, OFFLOAD))] = -1
+    rows["memory_after_bytes"] = np.cumsum(sign * rows["bytes"])
+    return rows
 
 
 def storage_names(trace: Trace, program: Program) -> list[str]:

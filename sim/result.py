@@ -35,6 +35,7 @@ EVENT_COLUMNS = (
     "reserved_after_bytes",
     "host_after_bytes",
     "tensor",
+    "issued_ns",
 )
 STORAGE_COLUMNS = ("name", "bytes", "category", "module", "operator")
 CATEGORIES = ("constant", "output", "forward", "backward")
@@ -139,6 +140,12 @@ class RunResult:
         Storages or pieces considered as victims, all choices together; None of plans.
     retries : int or None
         How often a request was tried again after room had been made.
+    link : str or None
+        What connects the device to the host, ``none`` if nothing does (`links`).
+    offloaded_bytes, prefetched_bytes : int or None
+        Bytes copied to the host and from it.
+    host_peak_bytes : int or None
+        Most bytes on the host at once.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -189,6 +196,10 @@ class RunResult:
     largest_hole_bytes: int | None = None
     search_steps: int | None = None
     retries: int | None = None
+    link: str | None = None
+    offloaded_bytes: int | None = None
+    prefetched_bytes: int | None = None
+    host_peak_bytes: int | None = None
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)
@@ -272,7 +283,9 @@ def load_run(path: str | Path) -> RunResult:
             head = json.loads(bytes(stored["head"]).decode())
             if head.get("format") != RUN_FORMAT:
                 raise InputError(f"{path}: format {head.get('format')!r}: expected {RUN_FORMAT!r}")
-            events = {c: stored[f"events.{c}"] for c in EVENT_COLUMNS}
+            names = [c for c in EVENT_COLUMNS if c != "issued_ns" or f"events.{c}" in stored]
+            events = {c: stored[f"events.{c}"] for c in names}
+            events.setdefault("issued_ns", events["start_ns"])  # before there were transfers
             storages = {c: stored[f"storages.{c}"] for c in STORAGE_COLUMNS}
             row = {name: head["row"][name] for name in COLUMNS if name not in LATER_COLUMNS}
             row |= {name: head["row"].get(name) for name in LATER_COLUMNS}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .jit import Bundle
 from .program import Program
 from .space import PIECE_FIELDS, PLACE_FIELDS, SETTINGS_LENGTH, SPACE_FIELDS
+from .traffic import LINK_FIELDS, MOVE_FIELDS, TRANSFER_FIELDS
 
 # Where the data of a storage is.
 EVICTED = 0  # not in memory: never computed yet, or dropped
@@ -41,6 +42,7 @@ NEEDS = {
 
 NEVER = np.iinfo(np.int64).min  # the last access of a storage that was never accessed
 NO_LIMIT = np.iinfo(np.int64).max
+MAX_CLOCK = 2**62  # ns: 146 years; a run that would go on longer has thrashed
 
 ASKED_FIELDS = [
     ("remat_limit_ns", "i8"),
@@ -167,6 +169,8 @@ EVENT_FIELDS = np.dtype(
         ("memory_after_bytes", "i8"),
         ("address", "i8"),
         ("reserved_after_bytes", "i8"),
+        ("host_after_bytes", "i8"),
+        ("issued_ns", "i8"),  # of transfers and discards only
         ("call", "i8"),
         ("storage", "i8"),
         ("cause_call", "i8"),
@@ -219,6 +223,9 @@ class State(Bundle):
     places         record  by storage: its piece, and the address that it has, or had last
     placed         record  likewise by result of the call under way; the workspace after the last
     sides          uint8   by call: the end of a free piece at which its results are placed
+    link           record  one row of `LINK_FIELDS`
+    moves          record  `MOVE_FIELDS`, by storage; this and the next: of transfers only
+    transfers      record  `TRANSFER_FIELDS`, in the order of issue
     ============== ======= ============================================================
     """
 
@@ -247,6 +254,9 @@ class State(Bundle):
     places: Any
     placed: Any
     sides: NDArray[np.uint8]
+    link: Any
+    moves: Any
+    transfers: Any
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "run": RUN_FIELDS,
@@ -274,6 +284,9 @@ class State(Bundle):
         "places": PLACE_FIELDS,
         "placed": PLACE_FIELDS,
         "sides": np.uint8,
+        "link": LINK_FIELDS,
+        "moves": MOVE_FIELDS,
+        "transfers": TRANSFER_FIELDS,
     }
 
     def __init__(self, **arrays: Any) -> None:
@@ -300,7 +313,9 @@ _ALIGNMENT = 64
 ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
 
 
-def _lengths(program: Program, logs_events: bool, has_addresses: bool) -> dict[str, int]:
+def _lengths(
+    program: Program, logs_events: bool, has_addresses: bool, transfers: int
+) -> dict[str, int]:
     """Give the length of each array of a State."""
     count, calls, tensors = len(program.storages) - 1, program.calls, program.tensors
     results = int((calls["end_result"] - calls["first_result"]).max(initial=0))
@@ -334,13 +349,18 @@ def _lengths(program: Program, logs_events: bool, has_addresses: bool) -> dict[s
         "down": count + 1,
         "recorded": RECORD_CAPACITY + count,
         "text": 12 * (RECORD_CAPACITY + count),
-        "events": EVENT_CAPACITY + 2 * count if logs_events else 1,
+        "events": EVENT_CAPACITY + 2 * (count + transfers) if logs_events else 1,
         "space": 1,
+        "link": 1,
+        "moves": count if transfers else 1,
+        "transfers": transfers or 1,
         **(with_addresses if has_addresses else dict.fromkeys(ADDRESSED, 1)),
     }
 
 
-def allocate(program: Program, logs_events: bool = False, has_addresses: bool = False) -> State:
+def allocate(
+    program: Program, logs_events: bool = False, has_addresses: bool = False, transfers: int = 0
+) -> State:
     """Make the State of a run that has not begun.
 
     Parameters
@@ -351,8 +371,10 @@ def allocate(program: Program, logs_events: bool = False, has_addresses: bool = 
         Whether room for an event log is wanted.
     has_addresses : bool
         Whether room for pieces is, which a memory model with addresses needs.
+    transfers : int
+        How many transfers there may be.
     """
-    lengths = _lengths(program, logs_events, has_addresses)
+    lengths = _lengths(program, logs_events, has_addresses, transfers)
     order = [*PUT_BACK, *(name for name in State.LAYOUT if name not in PUT_BACK)]
     starts, end = {}, 0
     for name in order:

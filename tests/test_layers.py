@@ -16,7 +16,7 @@ LAYERS = {
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
     "sequences ondemand space state layout lowering memory serving pieces arena pool events "
     "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
-    "moment_bounds bounds requirements result report",
+    "traffic transfers transferring waiting links moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice memory_models simulation checkpointing comparison conformance "
     "inspection audit audit_addresses audit_ledger audit_plan audit_scores execution plan_diff "

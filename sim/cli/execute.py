@@ -16,11 +16,13 @@ from .telling import print_run
     "execute",
     "rematsim execute model.log model.plan --budget 6GiB",
     "rematsim execute bundled:unet unet.plan --json",
+    "rematsim execute model.log offload.plan --budget 6GiB --device h100-pcie5",
 )
 @click.argument("trace")
 @click.argument("plan")
 @options.budget_option("unlimited")
 @options.memory_option()
+@options.link_options()
 @options.cache_option
 @options.bound_option
 @options.save_run_option
@@ -47,6 +49,7 @@ def command(
         loaded_plan,
         given["budget"],
         memory=given["memory"],
+        link=options.link_given(given),
         event_log=save_run is not None,
         live_sets=True,
         cached=not no_cache,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 )
 @options.budget_option("0.5x")
 @options.memory_option()
+@options.link_options()
 @options.time_limit_option("")
 @options.seed_option("planners")
 @options.cache_option
@@ -50,7 +51,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
 
     check_writable(out)
     loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
-    limit = options.finite(given["time_limit"])
+    limit, link = options.finite(given["time_limit"]), options.link_given(given)
     with Waiting(f"planning {loaded.name}", limit):
         planned = plan_trace(
             loaded,
@@ -59,6 +60,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
             time_limit=limit,
             seed=given["seed"],
             memory=given["memory"],
+            link=link,
             live_sets=not as_json,
             cached=not given["no_cache"],
         )

@@ -36,6 +36,13 @@ def print_run(result: RunResult) -> None:
         f"{format_count(result.pressure_evictions)} of them {reason}",
         "rematerializations": format_count(result.rematerializations),
     }
+    if result.stall_ns or result.offloaded_bytes:
+        lines["compute"] += f", {format_ns(result.stall_ns)} of stalls"
+        lines["transfers"] = (
+            f"{format_bytes(result.offloaded_bytes)} to the host, "
+            f"{format_bytes(result.prefetched_bytes)} from it, over {result.link}; "
+            f"at most {format_bytes(result.host_peak_bytes)} there"
+        )
     if result.bound_slowdown is not None and result.planner_status is None:
         above = "" if result.gap is None else f", which this is {result.gap:.1%} above"
         lines["lower bound"] = f"{result.bound_slowdown:.4f}{above}"
