@@ -39,6 +39,8 @@ FINDINGS = {
     "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
     "SCORE_MISMATCH": "the victim's score is not what its definition gives",
     "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
+    "NOT_ON_HOST": "a transfer from the host, or a discard, of what is not there",
+    "WAITS_FOR_EVER": "an action waited for something that never comes",
     "UNEXPECTED_ACTION": "another action was due",
     "LOG_ENDS_EARLY": "an action was due and the log has none",
     "STATUS_MISMATCH": "the run did not end as its row says",
@@ -95,8 +97,9 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     kind = Audit
     if result.row.get("kind") == "static":
         from .audit_plan import PlanAudit  # it is made from what stands here
+        from .audit_transfers import TransferAudit, moves_data
 
-        kind = PlanAudit
+        kind = TransferAudit if moves_data(result.events) else PlanAudit
     try:
         kind(trace, result.row, result.events).run()
     except Contradiction as found:
@@ -152,11 +155,11 @@ class Audit:
         held = [t for t in self.ledger.tensors if t.references > 0]
         return sorted(held, key=lambda t: (t.first_name, t.number))
 
-    def _compare_figures(self) -> None:
-        """Compare the row's figures with what the log adds up to."""
+    def figures(self) -> dict[str, Any]:
+        """Give the row's figures as the log adds up to them."""
         victims = self.ledger.victims
         text = ",".join(str(number) for number in victims)
-        figures = {
+        return {
             "base_compute_ns": self.base,
             "model_ns": self.counts["compute_ns"],
             "remat_ns": self.counts["recompute_ns"],
@@ -167,7 +170,10 @@ class Audit:
             "evict_sha": hashlib.sha256(text.encode()).hexdigest()[:16],
             "rematerializations": self.counts["recompute"],
         }
-        for column, derived in figures.items():
+
+    def _compare_figures(self) -> None:
+        """Compare the row's figures with what the log adds up to."""
+        for column, derived in self.figures().items():
             if self.row[column] != derived:
                 message = f"{column} is {self.row[column]}, the log adds up to {derived}"
                 raise Contradiction("COUNT_MISMATCH", message)

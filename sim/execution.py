@@ -134,7 +134,7 @@ def run_plan(
     if event_log:
         result = dataclasses.replace(
             result,
-            events=report.event_columns(run),
+            events=reading.numbered(report.event_columns(run)),
             storages=report.storage_columns(work.trace, work.program),
         )
     if live_sets:

@@ -28,7 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_addresses", "audit_ledger", "audit_plan", "audit_scores", "conformance"),
+    *("audit", "audit_addresses", "audit_lanes", "audit_ledger", "audit_plan", "audit_scores"),
+    *("audit_transfers", "conformance"),
     *("errors", "files"),
     *("garbage", "grid", "plan_diff", "plan_files"),
     *("inspection", "requirements", "store", "sweeps", "workers"),

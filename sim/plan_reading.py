@@ -7,6 +7,7 @@ kernels of ``following.py``, and either is told by ``execution.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,10 @@ class PlanReading:
         instructions = self._read()
         table = freeze(np.array(instructions, INSTRUCTION_FIELDS))
         self.program = Program(**{**program.arrays(), "instructions": table})
+
+    def numbered(self, events: dict[str, Any]) -> dict[str, Any]:
+        """Give an event log with the plan's actions in place of instructions."""
+        return {**events, "instruction": np.array(self.action_of, np.int64)[events["instruction"]]}
 
     def _read(self) -> list[Action]:
         """Turn actions into instructions, until one is impossible."""

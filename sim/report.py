@@ -32,6 +32,7 @@ from .runner import Run, Settings
 from .state import EVICTED, PINNED, RESIDENT, REVIVED
 from .texts import format_ns
 from .traces.trace import Trace
+from .traffic import NOT_YET
 from .workload import Workload
 
 UNKNOWN = -1
@@ -114,11 +115,9 @@ def event_columns(run: Run) -> dict[str, Any]:
     """Lay out the event log as the documented columns."""
     rows = run.events()
     if run.has_transfers:
-        rows = _by_time(rows)
+        rows = _by_time(np.concatenate([rows, _never_begun(run, rows.dtype)]))
     count = len(rows)
     columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
-    is_transfer = np.isin(rows["action"], (OFFLOAD, PREFETCH, DISCARD))
-    columns["issued_ns"] = np.where(is_transfer, rows["issued_ns"], rows["start_ns"])
     columns["stream"] = np.zeros(count, np.int32)
     columns["stream"][rows["action"] == OFFLOAD] = STREAMS.index("to_host")
     columns["stream"][rows["action"] == PREFETCH] = STREAMS.index("from_host")
@@ -126,6 +125,23 @@ def event_columns(run: Run) -> dict[str, Any]:
         columns["address"] = np.full(count, UNKNOWN, np.int64)
         columns["reserved_after_bytes"] = columns["memory_after_bytes"]
     return columns
+
+
+def _never_begun(run: Run, dtype: Any) -> Any:
+    """Give rows, of no bytes, of what was issued in a run that failed and never came about."""
+    transfers = run.state.transfers[: int(run.state.link["issued"][0])]
+    left = transfers[transfers["has_ended"] == 0]
+    late = left[left["discarded_by"] != NOT_YET]
+    rows = np.zeros(len(left) + len(late), dtype)
+    rows["action"][: len(left)] = np.where(left["is_to_host"] == 1, OFFLOAD, PREFETCH)
+    rows["action"][len(left) :] = DISCARD
+    rows["storage"] = np.concatenate([left["storage"], late["storage"]])
+    rows["instruction"] = np.concatenate([left["instruction"], late["discarded_by"]])
+    rows["start_ns"] = rows["end_ns"] = run.state.next_free[0] - 1
+    rows["host_after_bytes"] = run.state.link["host_bytes"][0]
+    rows["call"] = rows["tensor"] = rows["cause_call"] = -1
+    rows["score"] = np.nan
+    return rows
 
 
 def _by_time(rows: Any) -> Any:

@@ -35,8 +35,9 @@ EVENT_COLUMNS = (
     "reserved_after_bytes",
     "host_after_bytes",
     "tensor",
-    "issued_ns",
+    "instruction",
 )
+LATER_EVENT_COLUMNS = ("instruction",)  # not in files written before there were transfers
 STORAGE_COLUMNS = ("name", "bytes", "category", "module", "operator")
 CATEGORIES = ("constant", "output", "forward", "backward")
 RUN_FORMAT = "rematsim run 1"
@@ -283,9 +284,12 @@ def load_run(path: str | Path) -> RunResult:
             head = json.loads(bytes(stored["head"]).decode())
             if head.get("format") != RUN_FORMAT:
                 raise InputError(f"{path}: format {head.get('format')!r}: expected {RUN_FORMAT!r}")
-            names = [c for c in EVENT_COLUMNS if c != "issued_ns" or f"events.{c}" in stored]
-            events = {c: stored[f"events.{c}"] for c in names}
-            events.setdefault("issued_ns", events["start_ns"])  # before there were transfers
+            there = [
+                c for c in EVENT_COLUMNS if c not in LATER_EVENT_COLUMNS or f"events.{c}" in stored
+            ]
+            events = {c: stored[f"events.{c}"] for c in there}
+            missing = np.full(len(events["action"]), -1, np.int64)
+            events = {c: events.get(c, missing) for c in EVENT_COLUMNS}
             storages = {c: stored[f"storages.{c}"] for c in STORAGE_COLUMNS}
             row = {name: head["row"][name] for name in COLUMNS if name not in LATER_COLUMNS}
             row |= {name: head["row"].get(name) for name in LATER_COLUMNS}

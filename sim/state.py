@@ -170,7 +170,7 @@ EVENT_FIELDS = np.dtype(
         ("address", "i8"),
         ("reserved_after_bytes", "i8"),
         ("host_after_bytes", "i8"),
-        ("issued_ns", "i8"),  # of transfers and discards only
+        ("instruction", "i8"),
         ("call", "i8"),
         ("storage", "i8"),
         ("cause_call", "i8"),

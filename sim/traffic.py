@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 NO_TRANSFER = -1
-NOT_YET = -1  # the time of what has not happened
+NOT_YET = -1  # in place of a time, or an instruction
 
 # What connects the device to the host, and the accounts of it.
 LINK_FIELDS = np.dtype(
@@ -34,10 +34,9 @@ LINK_FIELDS = np.dtype(
 # One OFFLOAD or PREFETCH, in the order in which they were issued.
 TRANSFER_FIELDS = np.dtype(
     [
-        ("issued_ns", "i8"),
         ("start_ns", "i8"),
         ("end_ns", "i8"),
-        ("discarded_ns", "i8"),  # when a DISCARD was issued that waits for its end, or NOT_YET
+        ("discarded_by", "i8"),  # the instruction that waits for its end, or NOT_YET
         ("storage", "i4"),
         ("instruction", "i4"),
         ("source", "i4"),  # the transfer that brings what it copies, or NO_TRANSFER

@@ -71,6 +71,7 @@ def follow(program: Program, state: State, _: int) -> int:
         else:
             answer = end_with(program, state, operand)
         if answer != GO_ON:
+            end_all(state)
             return answer
         here.instruction += 1
         if state.memory[0].peak_bytes >= here.pause_at_bytes:
@@ -82,11 +83,17 @@ def follow(program: Program, state: State, _: int) -> int:
 def come_to_rest(state: State) -> int:
     """Let all transfers end after the plan has; the clock stands still."""
     catch_up(state)
-    while step(state):
-        pass
+    end_all(state)
     link = state.link[0]
     is_left = first_to_host(state) < link.issued or first_from_host(state) < link.issued
     return WAITS_FOR_EVER if is_left else OK
+
+
+@shared_kernel
+def end_all(state: State) -> None:
+    """Let all transfers end that ever do; the clock stands still."""
+    while step(state):
+        pass
 
 
 @kernel
@@ -143,6 +150,9 @@ def wait_for_room(state: State, size_bytes: int, cause_call: int) -> int:
         if not step(state):
             return WAITS_FOR_EVER if is_behind_prefetch(state) else OOM
     link.call_waits = 0
+    back = first_from_host(state)
+    if back < link.issued:
+        state.transfers[back].is_behind_call = 0
     stall(state, NOTHING, cause_call)
     return GO_ON
 
@@ -231,9 +241,9 @@ def discard(program: Program, state: State, s: int) -> int:
         state.transfers[move.departure].is_disowned = 1
     move.is_on_host, move.departure = 0, NO_TRANSFER
     if has_come(state, last):
-        drop_host_copy(state, s, state.next_free[0])
+        drop_host_copy(state, s, state.run[0].instruction)
     else:
-        state.transfers[last].discarded_ns = state.next_free[0]
+        state.transfers[last].discarded_by = state.run[0].instruction
     return GO_ON
 
 

@@ -24,8 +24,7 @@ def issue_transfer(state: State, s: int, is_to_host: int) -> None:
     transfer = state.transfers[number]
     transfer.storage, transfer.instruction = s, state.run[0].instruction
     transfer.is_to_host = is_to_host
-    transfer.issued_ns, transfer.start_ns, transfer.end_ns = state.next_free[0], NOT_YET, NOT_YET
-    transfer.discarded_ns = NOT_YET
+    transfer.start_ns, transfer.end_ns, transfer.discarded_by = NOT_YET, NOT_YET, NOT_YET
     transfer.has_asked = transfer.is_behind_call = 0
     transfer.has_ended = transfer.is_disowned = 0
     if is_to_host:
@@ -176,12 +175,12 @@ def end_transfers(state: State) -> None:
 def discard_late(state: State, number: int) -> None:
     """Drop a host copy that a transfer, ended now, was the last to need."""
     transfer = state.transfers[number]
-    if transfer.discarded_ns != NOT_YET:
-        drop_host_copy(state, transfer.storage, transfer.discarded_ns)
+    if transfer.discarded_by != NOT_YET:
+        drop_host_copy(state, transfer.storage, transfer.discarded_by)
 
 
 @shared_kernel
-def drop_host_copy(state: State, s: int, issued_ns: int) -> None:
+def drop_host_copy(state: State, s: int, instruction: int) -> None:
     """Give back the host memory of a storage, now."""
     link = state.link[0]
     size = state.storages[s].size_bytes
@@ -190,7 +189,7 @@ def drop_host_copy(state: State, s: int, issued_ns: int) -> None:
         log(state, DISCARD, s, size, NOTHING)
         row = state.events[state.run[0].events - 1]
         row.start_ns = row.end_ns = link.now_ns - 1
-        row.issued_ns = issued_ns - 1
+        row.instruction = instruction
 
 
 @shared_kernel
@@ -201,7 +200,7 @@ def log_transfer(state: State, number: int, action: int) -> None:
         log(state, action, transfer.storage, state.storages[transfer.storage].size_bytes, NOTHING)
         row = state.events[state.run[0].events - 1]
         row.start_ns, row.end_ns = transfer.start_ns - 1, transfer.end_ns - 1
-        row.issued_ns = transfer.issued_ns - 1
+        row.instruction = transfer.instruction
 
 
 @shared_kernel
@@ -222,8 +221,11 @@ def catch_up(state: State) -> None:
     """Let all happen that happens up to the clock: there the call before has ended."""
     link = state.link[0]
     start_what_can(state)
-    while next_end_ns(state) <= state.next_free[0]:
+    while next_end_ns(state) < state.next_free[0]:
         step(state)
     link.now_ns = state.next_free[0]
     link.passing_bytes = 0
+    end_transfers(state)
     start_what_can(state)
+    while next_end_ns(state) == link.now_ns:  # copies that take no time
+        step(state)

@@ -19,8 +19,8 @@ LAYERS = {
     "traffic transfers transferring waiting links moment_bounds bounds requirements result report",
     "heuristics": "heuristics",
     "simulation": "pythonchoice memory_models simulation checkpointing comparison conformance "
-    "inspection audit audit_addresses audit_ledger audit_plan audit_scores execution plan_diff "
-    "planning grid store workers sweeps",
+    "inspection audit audit_addresses audit_lanes audit_ledger audit_plan audit_scores "
+    "audit_transfers execution plan_diff planning grid store workers sweeps",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",

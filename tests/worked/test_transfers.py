@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rematsim.audit import audit
 from rematsim.execution import execute
 from rematsim.opcodes import ACTIONS
 from rematsim.plan import COMPUTE, DISCARD, FREE, OFFLOAD, PREFETCH, made_plan
@@ -36,7 +37,9 @@ def run(*actions: tuple[int, int], budget: Any = "unlimited", link: str = "") ->
     """Execute a plan by hand; at 1 byte a nanosecond each way if not told otherwise."""
     plan = made_plan(actions, line().digest, method="by hand")
     link = link if "(" in link else f"{BYTE_A_NS}{link})"
-    return execute(line(), plan, budget, link=link, event_log=True)
+    result = execute(line(), plan, budget, link=link, event_log=True)
+    assert audit(line(), result), audit(line(), result).message
+    return result
 
 
 def story(result: RunResult) -> list[tuple[str, int, int, int, int]]:
