@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ..errors import InputError
+from ..result import OPTIONS
 from .gaps import lower_bounds, with_bounds
 from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten
@@ -21,7 +22,7 @@ from .plan_pictures import plan_figure as plan_figure
 from .solving import solving_figure as solving_figure
 from .style import TOO_SLOW
 from .summaries import curves, line_order, trace_order
-from .tables import OPTIONS, check_table, require_alike, require_columns
+from .tables import check_table, require_alike, require_columns
 from .theory import operations_figure as operations_figure
 from .theory import residency as residency
 from .theory import residency_figure as residency_figure
@@ -125,7 +126,7 @@ def deallocation_figure(table: pd.DataFrame, method: str | None = None) -> Figur
     chosen = table[table["method"].eq(method)]
     if chosen.empty:
         raise InputError(f"table: no run with method {method!r}")
-    require_alike(chosen, OPTIONS[1:], "deallocation")
+    require_alike(chosen, [name for name in OPTIONS if name != "deallocation"], "deallocation")
     points = curves(chosen.assign(line=chosen["deallocation"].astype(str)))
     label = f"{X_LABEL} ({shorten(method, 32)})"
     return _by_trace(points, SLOWDOWN, x_label=label)

@@ -124,7 +124,7 @@ def gap_table(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame of str
         ``2.31%``, ``optimal`` where that is proven, or the status of a failure; empty if not tried.
-        Over the lines of each trace stands the bound, a slowdown.
+        Over the lines of each trace stands the bound: ``>= 1.118``, a slowdown.
     """
     points = gaps(table)
     points["cell"] = [
@@ -135,7 +135,7 @@ def gap_table(table: pd.DataFrame) -> pd.DataFrame:
     ]
     bounds = lower_bounds(table)
     bounds = bounds[bounds["trace"].isin(points["trace"])].assign(line=BOUND)
-    bounds["cell"] = bounds["bound"].map("{:.3f}".format)
+    bounds["cell"] = bounds["bound"].map(">= {:.3f}".format)
     parts = [
         part
         for trace in trace_order(points["trace"])

@@ -25,17 +25,29 @@ class Overview(NamedTuple):
         Numbers, a row for each point.
     cells : DataFrame of str
         The same laid out for reading.
+    legend : str
+        What stands in the cells.
     """
 
     rows: pd.DataFrame
     cells: pd.DataFrame
+    legend: str
 
 
 _Summary = Callable[[pd.DataFrame], pd.DataFrame]
-KINDS: dict[str, tuple[_Summary, _Summary]] = {
-    "gap": (gaps, gap_table),
-    "slowdown": (curves, overhead_table),
-    "lowest": (lowest_budgets, lowest_budget_table),
+KINDS: dict[str, tuple[_Summary, _Summary, str]] = {
+    "gap": (
+        gaps,
+        gap_table,
+        "N%: how far the slowdown is above the lower bound; >= N: that bound",
+    ),
+    "slowdown": (curves, overhead_table, "the slowdown, 1 without a budget"),
+    "lowest": (
+        lowest_budgets,
+        lowest_budget_table,
+        "the lowest budget survived, as a part of the unlimited peak (the slowdown there); "
+        "a/b: every tried one only from b on; -: none",
+    ),
 }
 
 
@@ -57,5 +69,5 @@ def overview(table: pd.DataFrame, kind: str = "gap") -> Overview:
     if kind not in KINDS:
         raise UnknownNameError(f"unknown kind of summary {kind!r}; known: {', '.join(KINDS)}")
     table = check_table(table)
-    rows, cells = KINDS[kind]
-    return Overview(rows(table), cells(table))
+    rows, cells, legend = KINDS[kind]
+    return Overview(rows(table), cells(table), legend)

@@ -13,11 +13,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ..errors import InputError, OutputError, UnknownNameError
+from ..result import OPTIONS
 from . import figures
 from .gaps import share_bounds
 from .output import METADATA, check_suffix, save_figure
 from .summaries import trace_order
-from .tables import OPTIONS, differs, is_plan, read_run, read_table, select
+from .tables import differs, is_plan, read_run, read_table, select
 
 if TYPE_CHECKING:
     from ..result import RunResult

@@ -61,7 +61,7 @@ def solving_figure(table: pd.DataFrame) -> Figure:
         If no planner was run.
     """
     points = solving_points(table)
-    styles = line_styles(line_order(points["method"]))
+    styles = line_styles(line_order(points["method"]), table=table["method"].astype(str))
     limits = sorted(points.loc[points["is_stopped"], "time_limit"].dropna().unique())
     [entries, _] = line_entries(styles)
     figure, [panel] = Sheet(

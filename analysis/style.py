@@ -1,7 +1,8 @@
 """How a line looks: label, colour, marker and dash of each method.
 
-Colours are Okabe and Ito's, which the colour-blind tell apart (grey stands in for yellow, too pale
-for a line on white); a marker of its own tells each line apart in black and white too.
+A marker of its own tells each line apart in black and white too. The first eight colours are Okabe
+and Ito's, which the colour-blind tell apart (grey stands in for yellow, too pale for a line on
+white); the next eight are darker or duller than those, after Tol's.
 """
 
 from __future__ import annotations
@@ -21,8 +22,23 @@ COLORS = (
     "#E69F00",
     "#56B4E9",
     "#767676",
+    "#882255",
+    "#332288",
+    "#999933",
+    "#117733",
+    "#AA4499",
+    "#8C510A",
+    "#44AA99",
+    "#CC6677",
 )
-MARKERS = ("o", "s", "^", "v", "D", "P", "<", ">", "*", "p", "h", "d")
+
+# Shapes and what is inside them. White ones are none that a rail marks failures with, and half ones
+# are told from whole ones at the size of a legend.
+MARKERS = (
+    *((shape, "full") for shape in "os^vDP<>*phd"),
+    *((shape, "white") for shape in "vDP<>*d"),
+    *((shape, "left") for shape in "os^vD"),
+)
 DASHES: tuple[tuple[float, ...], ...] = (
     (),
     (5.0, 1.5),
@@ -39,34 +55,27 @@ LONGEST_DASH = 4.0
 BROKEN = (3.0, 1.2)
 
 # Places in the series of styles before a marker comes again.
-PLACES = 2 * len(MARKERS)
+PLACES = len(MARKERS)
 
-# Methods that are drawn alike in every figure; the number is the place in the series of styles.
-KNOWN = {
-    "h_DTR": 0,
-    "h_DTR_eq": 1,
-    "h_DTR_local": 2,
-    "h_MSPS": 3,
-    "h_LRU": 4,
-    "h_size": 5,
-    "h_rand": 6,
-    "h_DTR_neighborhood": 7,
-    "h_next_use": 8,
-    "h_next_use_hybrid": 9,
-    "h_last_step": 10,
-    "h_last_step_hybrid": 11,
-    "h_MegEngine": 12,
-    "keep-all": 13,
-    "chen-sqrt": 14,
-    "chen-greedy": 15,
-    "checkmate": 16,
-    "checkmate-lp-rounding": 17,
-    "rotor": 18,
-    "kusumoto": 19,
-    "optimal": 20,
-    "moccasin": 21,
-    "annealing": 22,
-    "revolve": 23,
+# Methods that are drawn alike in every figure, each at its place in the series of styles: first
+# heuristics, then planners, in an order in which those that are often together differ most.
+_ABLATIONS = tuple(
+    f"h_abl_{cost}{rest}"
+    for cost in ("estar", "eq", "local", "one")
+    for rest in ("", "_size", "_stale", "_size_stale")
+    if cost + rest != "one"
+)
+METHODS = (
+    *("h_DTR", "h_DTR_eq", "h_DTR_local", "h_MSPS", "h_LRU", "h_size", "h_rand"),
+    *("h_DTR_neighborhood", "h_next_use", "h_next_use_hybrid", "h_last_step"),
+    *("h_last_step_hybrid", "h_MegEngine"),
+    *("keep-all", "chen-sqrt", "chen-greedy", "checkmate", "checkmate-lp-rounding", "rotor"),
+    *("kusumoto", "optimal", "moccasin", "annealing", "revolve"),
+    *("large-neighborhood", "knapsack", "min-cut", "every-kth", "m-of-n", "on-demand"),
+    *("treewidth", "checkpoint-all", "checkpoint-last"),
+    *_ABLATIONS,
+)
+KNOWN = {method: place for place, method in enumerate(METHODS)} | {
     "ignore": 0,
     "eager": 1,
     "banish": 2,
@@ -102,8 +111,8 @@ class LineStyle:
         ``#RRGGBB``.
     marker : str
         A matplotlib marker.
-    filled : bool
-        Whether the marker is filled with the colour, or white inside.
+    fill : {"full", "white", "left"}
+        What is inside the marker: the colour, white, or the colour in its left half.
     dash : tuple of float
         On and off lengths in line widths; empty: a solid line.
     """
@@ -111,7 +120,7 @@ class LineStyle:
     label: str
     color: str
     marker: str
-    filled: bool
+    fill: str
     dash: tuple[float, ...]
 
     def marker_options(self) -> dict[str, Any]:
@@ -119,7 +128,9 @@ class LineStyle:
         return {
             "color": self.color,
             "marker": self.marker,
-            "markerfacecolor": self.color if self.filled else "white",
+            "fillstyle": "left" if self.fill == "left" else "full",
+            "markerfacecolor": "white" if self.fill == "white" else self.color,
+            "markerfacecoloralt": "white",
             "markeredgecolor": self.color,
             "markersize": 5.0 if self.marker in "*" else 3.6,
             "markeredgewidth": 0.8,
@@ -135,21 +146,22 @@ class LineStyle:
 def style_number(place: int, label: str) -> LineStyle:
     """Return the style at a place of the series; no two of the first 192 are equal.
 
-    The first 24 differ in the marker (shape or filling), whatever the colour.
+    The first 24 differ in the marker (shape or filling), and the first 16 in the colour.
     """
     lap, spot = divmod(place, PLACES)
-    turn, shape = divmod(spot, len(MARKERS))
-    hue_lap = spot // len(COLORS)
+    shape, fill = MARKERS[spot]
     return LineStyle(
         label=label,
-        color=COLORS[(spot + lap) % len(COLORS)],
-        marker=MARKERS[shape],
-        filled=turn == 0,
-        dash=DASHES[(spot + 3 * hue_lap + 2 * lap) % len(DASHES)],
+        color=COLORS[place % len(COLORS)],
+        marker=shape,
+        fill=fill,
+        dash=DASHES[(spot + 3 * (spot // len(DASHES)) + lap) % len(DASHES)],
     )
 
 
-def line_styles(names: Iterable[str], planned: Collection[str] = ()) -> dict[str, LineStyle]:
+def line_styles(
+    names: Iterable[str], planned: Collection[str] = (), table: Iterable[str] = ()
+) -> dict[str, LineStyle]:
     """Give each of these names a style of its own.
 
     Parameters
@@ -159,6 +171,8 @@ def line_styles(names: Iterable[str], planned: Collection[str] = ()) -> dict[str
     planned : collection of str, optional
         Those that are planned in advance: where there are others too, their lines are broken, and
         those of the others solid.
+    table : iterable of str, optional
+        All names of the table: then a name has the same style in all of its figures.
 
     Returns
     -------
@@ -167,17 +181,18 @@ def line_styles(names: Iterable[str], planned: Collection[str] = ()) -> dict[str
 
     Notes
     -----
-    A name that `KNOWN` lists, also with options behind it (``h_LRU, banish``), has the same style
-    in every figure, unless an earlier name has taken it; another takes the place that its checksum
-    picks among those whose colour is used least.
+    A name that `KNOWN` lists has the same style in every figure, also with options behind it
+    (``h_LRU, banish``), unless an earlier name has taken it; another takes the place that its
+    checksum picks among those whose colour is used least.
     """
     names = list(dict.fromkeys(names))
-    places: dict[str, int] = {}
-    for name in names:
+    everything = list(dict.fromkeys([*names, *sorted(set(table))]))
+    places: dict[str, int] = {name: KNOWN[name] for name in everything if name in KNOWN}
+    for name in everything:
         claimed = KNOWN.get(name.split(", ")[0])
         if claimed is not None and claimed not in places.values():
             places[name] = claimed
-    for name in sorted(set(names) - set(places)):
+    for name in sorted(set(everything) - set(places)):
         places[name] = _free_place(name, set(places.values()))
     styles = {name: style_number(places[name], name) for name in names}
     if not set(names).intersection(planned) or set(names).issubset(planned):

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from .tables import OPTIONS, check_table, differs, is_plan
+from ..result import OPTIONS
+from .tables import check_table, differs, is_plan
 
 # What the runs of one point of a line have in common.
 POINT = ["trace", "line", "budget_bytes"]

@@ -17,14 +17,12 @@ import pandas as pd
 
 from ..errors import InputError
 from ..opcodes import STATUSES
+from ..result import named, shared_names, told_apart
 
 if TYPE_CHECKING:
     from ..result import RunResult
 
 REQUIRED = ("trace", "method", "status", "budget_bytes", "unlimited_peak_bytes", "slowdown")
-
-# What may differ between two runs of one method on one trace, budget and seed aside.
-OPTIONS = ("deallocation", "mutation", "memory", "slowdown_limit")
 
 NUMBERS = (
     "budget_bytes",
@@ -55,7 +53,6 @@ LEAST, MOST = 2.0**-64, 2.0**64
 # Letters of a value, and of another library's words, that a message shows.
 LONGEST_VALUE, LONGEST_REASON = 60, 120
 
-ESTIMATED = " (times estimated)"
 SUFFIXES = (".csv", ".sqlite", ".run")
 
 
@@ -155,18 +152,6 @@ def check_table(
         pairs = zip(table["trace"], table["times"], strict=True)
         table["trace"] = [named(trace, times) for trace, times in pairs]
     return table
-
-
-def named(trace: str, times: str) -> str:
-    """Name a trace for a reader, who has to know if its times are estimated.
-
-    Examples
-    --------
-    >>> named("llama", "estimated")
-    'llama (times estimated)'
-    """
-    is_marked = times != "estimated" or trace.endswith(ESTIMATED)
-    return trace if is_marked else trace + ESTIMATED
 
 
 def require_columns(table: pd.DataFrame, columns: Collection[str], where: str = "table") -> None:
@@ -302,7 +287,7 @@ def _distinct_traces(table: pd.DataFrame) -> pd.DataFrame:
     """Put the start of the digest behind the name where different traces share one."""
     if "trace_digest" in table:
         digests = table["trace_digest"].astype("string").fillna("")
-        shared = digests.groupby(table["trace"]).transform("nunique").gt(1)
-        named = table["trace"] + " (" + digests.str[:8].astype(str) + ")"
-        table["trace"] = table["trace"].where(~shared, named)
+        traces = list(zip(table["trace"], digests, strict=True))
+        shared = shared_names(traces)
+        table["trace"] = [told_apart(name, digest, shared) for name, digest in traces]
     return table

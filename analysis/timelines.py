@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..opcodes import ACTIONS
+from ..result import named
 from .labels import NOTE_SIZE, TITLE_SIZE, bytes_text, count_text, wrap
 from .layout import (
     FULL_WIDTH,
@@ -40,7 +41,6 @@ from .layout import (
 )
 from .scales import bytes_axis, number_axis, round_ticks
 from .style import STATUS_MARKS
-from .tables import named
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -102,7 +102,7 @@ def memory_figure(run: RunResult) -> Figure:
     place_legends(figure, [(legend, legend_height)])
 
     end = float(np.max(run.events["end_ns"])) or 1.0
-    unit, scale = _unit(end, TIME_UNITS)
+    unit, scale = largest_unit(end, TIME_UNITS)
     axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
     draw_layers(axes, times, layers, end)
     draw_budget(axes, run)
@@ -110,7 +110,7 @@ def memory_figure(run: RunResult) -> Figure:
     for place, action in enumerate(STRIPS):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
-        _draw_strip(strip, _starts(run.events, action), action, end)
+        _draw_strip(strip, starts_of(run.events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     write_head(figure, run)
     write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
@@ -148,7 +148,7 @@ def memory_by_category(
     """
     layers = category_layers(events, storages)
     times = np.asarray(events["start_ns"], dtype=np.float64)
-    kept = _extremes(times, np.asarray(events["memory_after_bytes"], dtype=np.float64))
+    kept = extremes(times, np.asarray(events["memory_after_bytes"], dtype=np.float64))
     return times[kept], {category: layer[kept] for category, layer in layers.items()}
 
 
@@ -181,7 +181,7 @@ def call_begins(events: Mapping[str, Any]) -> NDArray[np.bool_]:
     return begins
 
 
-def _extremes(times: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+def extremes(times: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Pick the rows that matter: in each part of the time, the highest, lowest and last value."""
     if len(times) <= 3 * MEMORY_BINS:
         return np.arange(len(times))
@@ -227,7 +227,7 @@ def draw_budget(axes: Axes, run: RunResult, most_ticks: int = 6) -> None:
     label_wide(axes, f"memory ({bytes_axis(axes.yaxis, high, most_ticks)})")
 
 
-def _starts(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
+def starts_of(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
     """When each event of one kind begins; the results of one call are one event."""
     chosen = np.asarray(events["action"]) == ACTIONS.index(action)
     if action == "recompute":
@@ -237,19 +237,28 @@ def _starts(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
 
 
 def _draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
-    """Draw when events of one kind begin, or how many in each part of the time."""
+    """Draw when events of one kind begin, and say how many there are."""
+    draw_starts(axes, starts, end)
+    label_strip(axes, f"{STRIPS[action]}\n{count_text(len(starts))} times")
+
+
+def draw_starts(axes: Axes, starts: NDArray[np.float64], end: float, color: str = "black") -> None:
+    """Draw when events begin, or how many do in each part of the time."""
     if len(starts) <= EVENTS_ONE_BY_ONE:
-        axes.vlines(starts, 0, 1, color="black", linewidth=0.7)
+        axes.vlines(starts, 0, 1, color=color, linewidth=0.7)
         axes.set_ylim(0, 1)
     else:
         counts, edges = np.histogram(starts, bins=EVENT_BINS, range=(0.0, end))
-        axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color="black", linewidth=0)
+        axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=color, linewidth=0)
         axes.set_ylim(0, int(counts.max()))
     axes.set_xlim(0, end)
     axes.yaxis.set_major_locator(NullLocator())
     axes.xaxis.set_major_locator(NullLocator())
     axes.spines["left"].set_visible(False)
-    text = f"{STRIPS[action]}\n{count_text(len(starts))} times"
+
+
+def label_strip(axes: Axes, text: str) -> None:
+    """Write what a strip shows to its left."""
     place = -GAP / WIDE, 0.5
     beside: dict[str, Any] = {"ha": "right", "va": "center", "size": STRIP_SIZE}
     axes.text(*place, text, transform=axes.transAxes, linespacing=1.0, **beside)
@@ -282,6 +291,6 @@ def _note(run: RunResult) -> str:
     return " · ".join([*words, ended])
 
 
-def _unit(largest: float, units: tuple[tuple[str, float], ...]) -> tuple[str, float]:
+def largest_unit(largest: float, units: tuple[tuple[str, float], ...]) -> tuple[str, float]:
     """Pick the largest unit that is not larger than the value."""
     return next((unit for unit in reversed(units) if largest >= unit[1]), units[0])

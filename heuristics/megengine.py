@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..state import State
+from .parameters import Number
 from .registry import family
 from .terms import (
     class_cost,
@@ -18,10 +19,17 @@ from .terms import (
 
 NS_PER_MS = 1e6
 MEBIBYTE = 1048576.0
+POWER = Number(0, 8)  # of larger ones, products are no float64
 
 
 @family(
     "h_MegEngine",
+    allowed={
+        "cost_power": POWER,
+        "size_power": POWER,
+        "time_power": POWER,
+        "remat_penalty": Number(0, 1000, is_open=True),
+    },
     needs=("classes",),
     reference="MegEngine's tensor eviction (after DTE)",
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 import re
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
@@ -17,10 +16,12 @@ from typing import Any
 from ..errors import HeuristicError, InputError
 from ..texts import shown_number, split_list
 from . import registry
+from .parameters import Number
 from .registry import ENTRY_POINTS, Heuristic, place_of
 from .user_files import UserFunction, load_function
 
 SMALL = 0.01
+FRACTION = Number(0, 1, is_open=True)
 _CALL = re.compile(r"^(?P<name>\w+)\((?P<arguments>.*)\)$", re.DOTALL)
 
 
@@ -85,23 +86,12 @@ def sample(inner: Heuristic) -> Heuristic:
     return dataclasses.replace(inner, name=f"sample({inner.name})", samples=True, is_random=True)
 
 
-def ignore_small(inner: Heuristic, fraction: float = SMALL) -> Heuristic:
+def ignore_small(inner: Heuristic, fraction: float | str = SMALL) -> Heuristic:
     """Pass over storages below a part of the mean size, while there are others (DTR prototype)."""
-    if not 0 < fraction <= 1:
-        raise InputError(f"ignore_small: fraction ({fraction:g}): it is above 0 and at most 1")
+    least = float(FRACTION.value("ignore_small: fraction", fraction))
     return dataclasses.replace(
-        inner, name=f"ignore_small({inner.name},{shown_number(fraction)})", least_size=fraction
+        inner, name=f"ignore_small({inner.name},{shown_number(least)})", least_size=least
     )
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{where}: parameter ({text}): it is a finite number")
-    return number
 
 
 def _from_call(name: str, arguments: list[str]) -> Heuristic:
@@ -113,15 +103,15 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
             raise InputError(f"{name}({inner.name}): a random choice has no scores to shorten")
         if name == "sample":
             return sample(inner)
-        return ignore_small(inner, *(_number(a, name) for a in arguments[1:]))
-    parameters: dict[str, float] = {}
+        return ignore_small(inner, *arguments[1:])
+    parameters: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals:
             raise InputError(f"{name}({argument}): write parameters as name=value")
         if key.strip() in parameters:
             raise InputError(f"{name}: parameter {key.strip()!r} is given twice")
-        parameters[key.strip()] = _number(value, name)
+        parameters[key.strip()] = value.strip()
     return registry.build(name, **parameters)
 
 

@@ -10,10 +10,12 @@ from collections.abc import Callable
 
 from ..jit import inlineable
 from ..state import State
+from .parameters import Number
 from .registry import family
 from .terms import class_cost, next_use, own_cost, ratio, size, staleness
 
 Score = Callable[[State, int], float]
+EXPONENT = Number(0, 16)  # of larger ones, powers of a long time are no float64
 
 
 def _by_next_use(exponent: float) -> Score:
@@ -33,6 +35,7 @@ def _by_both(state: State, s: int) -> float:
 
 @family(
     "h_next_use",
+    allowed={"exponent": EXPONENT},
     needs=("classes", "next_use"),
     offline=True,
     monotone=True,
@@ -55,7 +58,13 @@ def h_next_use_hybrid() -> Score:
     return _by_both
 
 
-@family("h_last_step", needs=("classes", "last_step"), monotone=True, reference="ours")
+@family(
+    "h_last_step",
+    allowed={"exponent": EXPONENT},
+    needs=("classes", "last_step"),
+    monotone=True,
+    reference="ours",
+)
 def h_last_step(exponent: float = 1.0) -> Score:
     """(c + cost of ẽ*) / (m u^p), u as in the step before; staleness where nothing is known."""
     return _by_next_use(exponent)

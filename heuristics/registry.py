@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
 from ..state import NEEDS
-from ..texts import shown_number
+from .parameters import Rules, check_rules, shown
 
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
@@ -54,6 +54,8 @@ class Heuristic:
         ``"score"`` (scan the pool) or ``"random"`` (any storage of the pool).
     parameters : tuple of (str, value)
         The values of its parameters.
+    allowed : mapping of str to Rule
+        What these may be.
     samples : bool
         Whether only a random part of the pool is looked at.
     least_size : float
@@ -75,6 +77,7 @@ class Heuristic:
     samples: bool = False
     least_size: float = 0.0
     source: str = field(default="", compare=False)
+    allowed: Rules = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Note where the function comes from."""
@@ -181,37 +184,46 @@ def heuristic(
 def family(
     name: str,
     *,
+    allowed: Rules | None = None,
     needs: tuple[str, ...] = (),
     reference: str = "",
     monotone: bool = False,
     offline: bool = False,
 ) -> Callable[[Callable[..., Score]], Callable[..., Score]]:
-    """Declare a function of parameters with defaults that returns the score ``(state, s)``."""
+    """Declare a function of parameters with defaults that returns the score ``(state, s)``.
+
+    ``allowed`` says what each of the parameters may be.
+    """
     _check_needs(name, needs)
+    rules = allowed or {}
 
     def declare(make: Callable[..., Score]) -> Callable[..., Score]:
         defaults = {p.name: p.default for p in inspect.signature(make).parameters.values()}
+        check_rules(name, defaults, rules)
 
         @functools.lru_cache(maxsize=64)  # one function for a set of parameters is compiled once
-        def build(**given: float) -> Heuristic:
-            for key in given:
-                if key not in defaults:
-                    known = ", ".join(defaults)
-                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
-            values = {**defaults, **given}
-            shown = ",".join(
-                f"{k}={shown_number(v)}" for k, v in values.items() if v != defaults[k]
-            )
+        def made(*values: float) -> Heuristic:
+            parameters = tuple(zip(defaults, values, strict=True))
+            told = ",".join(f"{k}={shown(v)}" for k, v in parameters if v != defaults[k])
             return Heuristic(
-                f"{name}({shown})" if shown else name,
-                inlineable(make(**values)),
+                f"{name}({told})" if told else name,
+                inlineable(make(*values)),
                 needs,
                 reference,
                 _summary(make),
                 monotone,
                 offline,
-                parameters=tuple(values.items()),
+                parameters=parameters,
+                allowed=rules,
             )
+
+        def build(**given: Any) -> Heuristic:
+            for key in given:
+                if key not in defaults:
+                    known = ", ".join(defaults) or "none"
+                    raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
+            values = {**defaults, **given}
+            return made(*(float(rules[k].value(f"{name}: {k}", v)) for k, v in values.items()))
 
         _register(name, build)
         return make
@@ -228,7 +240,7 @@ def declare_random(name: str, reference: str, summary: str) -> None:
 def _fixed(made: Heuristic) -> Factory:
     """Make the factory of a heuristic that has no parameters."""
 
-    def build(**given: float) -> Heuristic:
+    def build(**given: Any) -> Heuristic:
         if given:
             raise UnknownNameError(f"{made.name}: it has no parameters ({', '.join(given)})")
         return made
@@ -261,21 +273,31 @@ def is_known(name: str) -> bool:
     return name in _factories
 
 
-def build(name: str, **parameters: float) -> Heuristic:
+def build(name: str, **parameters: Any) -> Heuristic:
     """Make a built-in heuristic from its name and parameters.
 
     Raises
     ------
     UnknownNameError
         If there is none of that name, with the nearest that there is.
+    InputError
+        If a parameter is not what it may be.
     """
     _load_all()
     if name not in _factories:
-        lowered = {known.lower(): known for known in _factories}
-        close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
-        hint = f" (did you mean {lowered[close[0]]}?)" if close else ""
         raise UnknownNameError(
-            f"unknown heuristic {name!r}{hint}; known: {', '.join(names())}, "
+            f"unknown heuristic {name!r}{_hint(name)}; known: {', '.join(names())}, "
             "or file.py:function of your own"
         )
     return _factories[name](**parameters)
+
+
+def _hint(name: str) -> str:
+    """Say what may have been meant."""
+    from .static.registry import is_known as is_planner
+
+    if is_planner(name.partition("(")[0].strip()):
+        return " (it is a planner: see plan, or --method of sweep)"
+    lowered = {known.lower(): known for known in _factories}
+    close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
+    return f" (did you mean {lowered[close[0]]}?)" if close else ""

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .execution import execute as execute
+    from .explaining import explain as explain
     from .plan_files import load_plan as load_plan
     from .plan_files import save_plan as save_plan
     from .planning import plan_trace as plan_trace
+    from .side_by_side import compare as compare
     from .simulation import simulate as simulate
     from .sweeps import sweep as sweep
     from .traces.importing import import_trace as import_trace
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
+    "compare": "rematsim.side_by_side",
     "execute": "rematsim.execution",
+    "explain": "rematsim.explaining",
     "import_trace": "rematsim.traces.importing",
     "load_plan": "rematsim.plan_files",
     "load_trace": "rematsim.traces.loading",

@@ -48,6 +48,7 @@ def begin(state: State) -> None:
         add_bytes(state, SMALL, size - small, small)
     space.size_bytes = size
     space.untouched_begin, space.untouched_end = 0, size - small
+    space.small_untouched_bytes = small
 
 
 @kernel
@@ -80,15 +81,18 @@ def free(state: State, p: int) -> None:
 
 @kernel
 def settle(state: State, p: int, side: int) -> None:
-    """Note that addresses have been in use: what has not been is one gap in the middle."""
+    """Note that addresses have been in use; those that have not are one stretch in each area."""
     space, piece = state.space[0], state.pieces[p]
     begin, end = piece.address, piece.address + piece.size_bytes
-    if begin < space.untouched_end and end > space.untouched_begin:
+    if piece.area == SMALL:
+        space.small_untouched_bytes = min(space.small_untouched_bytes, space.size_bytes - end)
+    elif begin < space.untouched_end and end > space.untouched_begin:
         if side == LOW:
             space.untouched_begin = min(end, space.untouched_end)
         else:
             space.untouched_end = max(begin, space.untouched_begin)
-    space.reserved_bytes = space.size_bytes - (space.untouched_end - space.untouched_begin)
+    untouched = space.untouched_end - space.untouched_begin + space.small_untouched_bytes
+    space.reserved_bytes = space.size_bytes - untouched
     space.reserved_peak_bytes = max(space.reserved_peak_bytes, space.reserved_bytes)
 
 

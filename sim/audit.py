@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .audit_ledger import Call, Contradiction, Ledger, Row, Storage, Tensor
+from .audit_addresses import layout_of
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_ledger import Ledger
 from .audit_scores import SCORES
 from .opcodes import INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
@@ -33,6 +35,7 @@ FINDINGS = {
     "WRONG_CAUSE": "an eviction blamed on a call that did not ask for room",
     "PARENT_NOT_DEFINED": "a call ran without something that it reads",
     "OVER_BUDGET": "a result was placed where it does not fit",
+    "WRONG_ADDRESS": "something lies where the memory model would not have put it",
     "NOT_MATERIAL": "a storage was evicted that was not in memory",
     "LOCKED_BUT_EVICTED": "a storage was evicted that a running call or a pin holds",
     "NEEDLESS_EVICTION": "a storage was evicted although everything fits",
@@ -117,7 +120,8 @@ class Audit:
     def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
         self.trace = trace
         self.row = row
-        self.ledger = Ledger(events, row["budget_bytes"])
+        layout = layout_of(row["memory"], row["budget_bytes"])
+        self.ledger = Ledger(events, row["budget_bytes"], layout)
         self.base = int(trace.call_time_ns.sum())
         self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
         self.score = SCORES.get(row["method"])
@@ -159,7 +163,7 @@ class Audit:
         """Give the row's figures as the log adds up to them."""
         victims = self.ledger.victims
         text = ",".join(str(number) for number in victims)
-        return {
+        figures = {
             "base_compute_ns": self.base,
             "model_ns": self.counts["compute_ns"],
             "remat_ns": self.counts["recompute_ns"],
@@ -170,6 +174,9 @@ class Audit:
             "evict_sha": hashlib.sha256(text.encode()).hexdigest()[:16],
             "rematerializations": self.counts["recompute"],
         }
+        if self.ledger.layout is not None:
+            figures |= self.ledger.layout.figures(self.row["status"], self.row["budget_bytes"])
+        return figures
 
     def _compare_figures(self) -> None:
         """Compare the row's figures with what the log adds up to."""
@@ -351,18 +358,14 @@ class Audit:
 
     # Evictions forced by memory.
 
-    def _request(self, call: Call) -> int:
-        """Give the bytes that a call needs beside what is there."""
-        taken = self._taken_over(call)
-        return call.workspace + sum(t.size for t in call.results if t not in taken)
-
     def _follow_evictions(self, call: Call) -> None:
         """Compare the evictions that make room for a call."""
         ledger = self.ledger
-        while ledger.memory + (size := self._request(call)) > ledger.budget:
+        while not ledger.fits(call, taken := self._taken_over(call)):
             if not ledger.pool and ledger.due is None:
                 raise _End("oom")
-            row = ledger.take("evict", f"{ledger.memory} + {size} bytes are over the budget")
+            why = f"{ledger.memory} + {call.request(taken)} bytes are over the budget"
+            row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
             victim = ledger.victim(row)
             if row.columns["cause_call"] != call.number:
                 raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")

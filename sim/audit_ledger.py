@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from .audit_addresses import Layout
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .opcodes import ACTIONS
 
 COLUMNS = (
@@ -25,103 +26,7 @@ COLUMNS = (
     "cause_call",
     "memory_after_bytes",
 )
-
-
-class Contradiction(Exception):  # noqa: N818
-    """Something in the log that cannot be."""
-
-    def __init__(self, finding: str, message: str, row: int = -1) -> None:
-        super().__init__(message)
-        self.finding = finding
-        self.row = row
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the event log."""
-
-    number: int
-    action: str
-    columns: dict[str, Any]
-
-    def fail(self, finding: str, message: str) -> Contradiction:
-        """Describe a contradiction at this row."""
-        at = f"event {self.number} ({self.action} of storage {self.columns['storage']} "
-        at += f"at {self.columns['end_ns']} ns)"
-        return Contradiction(finding, f"{at}: {message}", self.number)
-
-
-@dataclass(eq=False)
-class Call:
-    """An execution of an operator; number -1 for a constant."""
-
-    number: int
-    cost: int = 0
-    workspace: int = 0
-    is_constant: bool = False
-    parents: list[Tensor] = field(default_factory=list)
-    results: list[Tensor] = field(default_factory=list)
-    replaces: dict[Tensor, Storage] = field(default_factory=dict)
-    last: set[Tensor] = field(default_factory=set)  # of these, whose old storage no name means
-
-
-@dataclass(eq=False)
-class Tensor:
-    """A result of a call."""
-
-    number: int
-    call: Call
-    storage: Storage
-    size: int
-    first_name: int = -1
-    references: int = 1
-    defined: bool = False
-
-
-@dataclass(eq=False)
-class Storage:
-    """A buffer and its tensors."""
-
-    number: int
-    size: int
-    tensors: list[Tensor] = field(default_factory=list)
-    readers: list[Tensor] = field(default_factory=list)  # tensors that have it as a parent
-    last_access: float = -inf
-    material: bool = False
-    pinned: bool = False
-    banished: bool = False
-    came_back: bool = False  # banished, computed beside a sibling, evicted: it waits again
-    irreplaceable: bool = False  # banish's rule holds for it, whatever the policy
-
-    @property
-    def cost(self) -> int:
-        """Cost of the distinct calls that made its tensors."""
-        return sum(call.cost for call in {t.call for t in self.tensors})
-
-    @property
-    def referenced(self) -> bool:
-        """Whether the program holds one of its tensors."""
-        return any(t.references > 0 for t in self.tensors)
-
-    @property
-    def awaited(self) -> bool:
-        """Whether a tensor of another storage, not computed, has it as a parent."""
-        others = (t for t in self.readers if t.storage is not self and not t.defined)
-        return any(not t.storage.banished or t.storage.came_back for t in others)
-
-    def parents(self) -> set[Storage]:
-        """Storages that its tensors are computed from."""
-        found = {p.storage for t in self.tensors for p in t.call.parents}
-        return {s for s in found if s is not self and not s.banished}
-
-    def children(self) -> set[Storage]:
-        """Storages computed from it."""
-        found = {t.storage for t in self.readers}
-        return {s for s in found if s is not self and not s.banished}
-
-    def evicted_neighbors(self) -> set[Storage]:
-        """Parents and children that are not material."""
-        return {s for s in self.parents() | self.children() if not s.material}
+ADDRESS_COLUMNS = ("address", "reserved_after_bytes")
 
 
 class Classes:
@@ -155,10 +60,11 @@ class Classes:
 class Ledger:
     """Memory as derived, compared change by change with the rows of a log."""
 
-    def __init__(self, events: Any, budget_bytes: int | None) -> None:
-        self.rows = _rows(events)
+    def __init__(self, events: Any, budget_bytes: int | None, layout: Layout | None = None) -> None:
+        self.rows = _rows(events, COLUMNS if layout is None else COLUMNS + ADDRESS_COLUMNS)
         self.due: Row | None = next(self.rows, None)
         self.budget = inf if budget_bytes is None else budget_bytes
+        self.layout = layout
         self.tensors: list[Tensor] = []
         self.storages: list[Storage] = []
         self.held: Counter[Storage] = Counter()  # locks of running calls
@@ -172,6 +78,12 @@ class Ledger:
     def memory(self) -> int:
         """Bytes of the material storages."""
         return sum(s.size for s in self.storages if s.material)
+
+    def fits(self, call: Call, taken: dict[Tensor, Storage]) -> bool:
+        """Say whether a call finds room; with addresses, it has its places from now on."""
+        if self.layout is not None:
+            return self.layout.fit(call, taken)
+        return self.memory + call.request(taken) <= self.budget
 
     def create(self, call: Call, results: list[tuple[int, int]]) -> None:
         """Make a call's tensors from sizes and aliases."""
@@ -194,19 +106,26 @@ class Ledger:
         """Run a call: its results are placed, those computed twice dropped, old bytes reused."""
         call, memory, start = wanted.call, self.memory, self.clock
         self.clock += call.cost
+        places: dict[Tensor | None, int] = {}
+        if self.layout is not None:
+            self.layout.settle(call, taken)
+            places = self.layout.placed
         for t in call.results:
             if t in taken:
                 memory -= t.size
                 row = self.expect("take_over", taken[t], t.size, memory, times=(start, start))
+                self._compare_address(row, places.get(t))
                 if row.columns["cause_call"] != call.number:
                     raise row.fail("WRONG_CAUSE", f"call {call.number} replaces it")
             memory += t.size
             times = (start, self.clock)
-            self.expect(action, t.storage, t.size, memory, call=call.number, times=times)
+            row = self.expect(action, t.storage, t.size, memory, call=call.number, times=times)
+            self._compare_address(row, places.get(t))
         self.peak = max(self.peak, memory + call.workspace)
         for t in [t for t in call.results if t.defined]:
             memory -= t.size
-            self.expect("drop_duplicate", t.storage, t.size, memory, call=call.number)
+            row = self.expect("drop_duplicate", t.storage, t.size, memory, call=call.number)
+            self._compare_address(row, places.get(t))
         for t in [*(t for t in call.results if t is not wanted), wanted]:
             t.defined = True
             if not t.storage.material:
@@ -233,9 +152,12 @@ class Ledger:
         self._undefine(storage)
         self.victims.append(storage.tensors[0].number)
         if row is None:
-            self.expect(action, storage, storage.size, self.memory)
+            row = self.expect(action, storage, storage.size, self.memory)
         else:
             self._compare(row, storage, storage.size, self.memory)
+        if self.layout is not None:
+            self._compare_address(row, self.layout.address.get(storage))
+            self.layout.drop(storage)
 
     def banish(self, storage: Storage) -> None:
         """Let a storage be banished if nobody needs it, and pin those computed from it."""
@@ -244,7 +166,7 @@ class Ledger:
         if storage.material:
             self.leave_memory(storage, "banish")
         else:
-            self.expect("banish", storage, 0, self.memory)
+            self._compare_address(self.expect("banish", storage, 0, self.memory), None)
         storage.banished = True
         storage.pinned = False
         for child in dict.fromkeys(t.storage for t in storage.readers):
@@ -268,7 +190,8 @@ class Ledger:
             storage.pinned = True
             self.pool.pop(storage, None)
             if logged:
-                self.expect("pin", storage, storage.size, self.memory)
+                row = self.expect("pin", storage, storage.size, self.memory)
+                self._compare_address(row, None)
 
     def _undefine(self, storage: Storage) -> None:
         """Note that a storage is no more material."""
@@ -342,6 +265,11 @@ class Ledger:
                 message = f"{column} is {row.columns[column]} and should be {value}"
                 raise row.fail(finding, message)
 
+    def _compare_address(self, row: Row, address: int | None) -> None:
+        """Compare where a row says that something lies; None: nowhere."""
+        if self.layout is not None:
+            self.layout.compare(row, address)
+
     def _explain(self, row: Row) -> tuple[str, str]:
         """Say what is wrong with a row that is not the one due."""
         if row.action in ("compute", "recompute"):
@@ -362,14 +290,16 @@ class Ledger:
         for p in made[0].parents if made else []:
             if not p.defined and not p.storage.banished:
                 return "PARENT_NOT_DEFINED", f"reads tensor {p.number}, which is not defined"
+        if self.layout is not None and not self.layout.fits_now:
+            return "OVER_BUDGET", f"finds no place, {self.memory} bytes are taken"
         if self.memory + row.columns["bytes"] > self.budget:
             return "OVER_BUDGET", f"does not fit, {self.memory} bytes are taken"
         return "UNEXPECTED_ACTION", "is not due"
 
 
-def _rows(events: Any) -> Iterator[Row]:
+def _rows(events: Any, names: tuple[str, ...]) -> Iterator[Row]:
     """Give the rows of an event log."""
-    columns = {name: events[name].tolist() for name in COLUMNS}
+    columns = {name: events[name].tolist() for name in names}
     for number in range(len(columns["action"])):
         row = {name: values[number] for name, values in columns.items()}
         yield Row(number, ACTIONS[row["action"]], row)

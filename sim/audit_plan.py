@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .audit import Audit
-from .audit_ledger import Call, Contradiction, Row, Storage, Tensor
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .opcodes import ACTIONS, COMPUTE, RECOMPUTE, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ class PlanAudit(Audit):
         for p in call.parents:
             ledger.lock(p.storage)
         taken = self._taken_in_log(call, row)
-        need = call.workspace + sum(t.size for t in call.results if t not in taken)
-        if ledger.memory + need > ledger.budget:
-            raise row.fail("OVER_BUDGET", f"{ledger.memory} + {need} bytes are over the budget")
+        if not ledger.fits(call, taken):
+            need = f"{ledger.memory} + {call.request(taken)} bytes"
+            raise row.fail("OVER_BUDGET", f"{need} are over the budget, or find no place")
         if not call.is_constant:
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost

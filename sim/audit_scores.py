@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from .audit_ledger import Ledger, Storage
+from .audit_facts import Storage
+from .audit_ledger import Ledger
 
 Score = Callable[[Ledger, Storage], float]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from .audit_lanes import CALL, Copy, Lanes
-from .audit_ledger import Call, Contradiction, Row, Storage, Tensor
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_plan import PlanAudit
+from .lanes import CALL, Copy, Lanes
 from .links import find_link
 from .opcodes import ACTIONS
 

@@ -329,7 +329,8 @@ def with_bound(trace: Trace, run: RunResult, *, cached: bool = True) -> RunResul
     ----------
     trace : Trace
     run : RunResult
-        Of the trace. It is left as it is where updates are in place: bounds are for copies.
+        Of the trace. It is left as it is where updates are in place, or data was offloaded: bounds
+        are for copies, and for what can only be computed again.
     cached : bool
         As in `simulation.Options`.
 
@@ -342,7 +343,7 @@ def with_bound(trace: Trace, run: RunResult, *, cached: bool = True) -> RunResul
     >>> round(run.bound_slowdown, 3), round(run.gap, 3)
     (1.167, 0.0)
     """
-    if run.mutation != "copy":
+    if run.mutation != "copy" or run.offloaded_bytes:
         return run
     program = workload(trace, cached=cached).program
     bound, base = lower_bound(program, run.budget_bytes), program.base_compute_ns

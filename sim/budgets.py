@@ -127,6 +127,34 @@ def parse_budget(given: BudgetLike) -> Budget:
     raise BudgetError(f"budget {given!r}: {type(given).__name__} is no budget; {ALLOWED}")
 
 
+def parse_bytes(given: BudgetLike) -> int:
+    """Read a number of bytes.
+
+    Parameters
+    ----------
+    given : str or int
+        As for `parse_budget`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    BudgetError
+        If it is no budget, or not one in bytes.
+
+    Examples
+    --------
+    >>> parse_bytes("1KiB")
+    1024
+    """
+    budget = parse_budget(given)
+    if budget.kind != "bytes" or budget.value is None:
+        raise BudgetError(f"{given!r}: a number of bytes is needed, as 6GiB or 500MB")
+    return int(budget.value)
+
+
 def expand_budgets(given: BudgetLike | Iterable[BudgetLike]) -> list[Budget]:
     """Read budgets, lists and ranges of them, in order and each once.
 

@@ -49,6 +49,12 @@ def render() -> Entry:
 
 
 @functools.cache
+def choose_in_python() -> Entry:
+    """Get the `choose` that leaves the choice to Python."""
+    return choose(choosing.make_asking_choose(), "in_python", cached=True)
+
+
+@functools.cache
 def serve(model: str) -> Entry:
     """Get the entry point of a memory model with addresses (`serving.py`)."""
     function: Serve = {"arena": arena.serve_arena}[model]()

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from .budgets import Budget, BudgetLike, expand_budgets
@@ -20,6 +20,7 @@ from .heuristics.methods import get
 from .heuristics.static.registry import Planner, sources_digest
 from .heuristics.static.registry import get as get_planner
 from .jit import engine_digest
+from .result import OPTIONS
 from .simulation import MAX_SEED, Options
 from .store import CellKey
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from .heuristics.registry import Heuristic
     from .traces.trace import Trace
 
-# Options that tell one cell from another, as columns do.
-OPTIONS = ("mutation", "deallocation", "slowdown_limit", "memory")
 MAX_SEEDS = 10_000
 
 Seeds: TypeAlias = "int | str | Iterable[int]"
@@ -63,7 +62,8 @@ class Method:
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method, by its parameters and the options that it heeds."""
-        chosen = [getattr(options, name) for name in OPTIONS]
+        values = asdict(options)
+        chosen = [values[name] for name in OPTIONS if name in values]
         return [repr(self.heuristic.parameters), chosen]
 
 

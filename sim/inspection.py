@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import choosing, compiled, report
+from . import compiled, report
 from .budgets import parse_budget
 from .heuristics.registry import Heuristic, place_of
 from .opcodes import DEALLOCATIONS, STATUSES
@@ -126,11 +126,6 @@ def _content(state: State, names: tuple[str, ...]) -> list[bytes]:
     return [getattr(state, name).tobytes() for name in names]
 
 
-@functools.cache
-def _asking() -> Any:
-    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
-
-
 def run_in_python(trial: Trial, scan: PythonScan) -> tuple[Any, ...]:
     """Do a run with every choice made in Python; give its figures."""
     work = workload(trial.trace)
@@ -144,6 +139,6 @@ def run_in_python(trial: Trial, scan: PythonScan) -> tuple[Any, ...]:
         upkeep=needs & UPKEEP,
     )
     run = Run(work.program, settings)
-    status = STATUSES[run.finish(Chooser(_asking(), scan))]
+    status = STATUSES[run.finish(Chooser(compiled.choose_in_python(), scan))]
     clock, peak = int(run.state.next_free[0]), int(run.state.room["peak_bytes"])
     return status, clock, peak, run.fact("evictions"), run.evict_sha

@@ -28,11 +28,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("audit", "audit_addresses", "audit_lanes", "audit_ledger", "audit_plan", "audit_scores"),
-    *("audit_transfers", "conformance"),
-    *("errors", "files"),
-    *("garbage", "grid", "plan_diff", "plan_files"),
-    *("inspection", "requirements", "store", "sweeps", "workers"),
+    *("addressing", "audit", "audit_addresses", "audit_facts", "audit_ledger", "audit_plan"),
+    *("audit_scores", "buffer_files", "buffers", "causes", "conformance", "errors", "explaining"),
+    *("files", "garbage", "grid", "inspection", "lifetimes", "live", "overheads", "plan_diff"),
+    *("plan_files", "requirements", "scores", "side_by_side", "store", "story", "sweeps"),
+    *("audit_transfers", "workers", "worth"),
 }
 # What changes the machine code that numba makes.
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",

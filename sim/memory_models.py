@@ -97,8 +97,8 @@ def find_memory(text: str) -> MemoryModel:
     >>> find_memory("arena(small_area=10MiB)")
     MemoryModel(name='arena(small_area=10485760)', model='arena', settings=(10485760,))
     """
-    called = _CALL.fullmatch(text.strip())
-    name = (called["name"] if called else text).strip()
+    called = _CALL.fullmatch(str(text).strip())
+    name = (called["name"] if called else str(text)).strip()
     if name not in MODELS:
         raise UnknownNameError(f"memory {text!r}: it is one of {', '.join(MODELS)}")
     arguments = split_list(called["arguments"]) if called else []
@@ -107,4 +107,4 @@ def find_memory(text: str) -> MemoryModel:
 
 def parse_memory(text: str) -> str:
     """Read a memory model; give its full name."""
-    return find_memory(text).name
+    return find_memory(str(text)).name

@@ -29,6 +29,9 @@ PLAN_ACTIONS = ("COMPUTE", "FREE", "OFFLOAD", "PREFETCH", "DISCARD")
 Action = tuple[int, int]
 
 
+BLOCK = 1 << 16  # actions that are Python numbers at a time
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """A sequence of actions on one trace under one lowering.
@@ -72,8 +75,10 @@ class Plan:
         return len(self.action)
 
     def __iter__(self) -> Iterator[Action]:
-        """Give pairs of action and target."""
-        return zip(self.action.tolist(), self.target.tolist(), strict=True)
+        """Give pairs of action and target, in little more memory than the plan takes."""
+        for start in range(0, len(self.action), BLOCK):
+            block = slice(start, start + BLOCK)
+            yield from zip(self.action[block].tolist(), self.target[block].tolist(), strict=True)
 
     def __eq__(self, other: object) -> bool:
         """Say whether both do the same on the same trace."""
@@ -161,6 +166,8 @@ class _Lowering:
                 storage = self.storage[target]
                 self.gone.add(storage)
                 self.done.append((FREE, storage, False))
+            elif action > FREE:
+                self.done.append((action, self.storage[target], False))
             elif target == fresh:
                 self._first(target)
                 fresh += 1
@@ -210,7 +217,7 @@ class _Lowering:
         for action, target, may_go in reversed(self.done):
             if action == FREE:
                 wanted.pop(target, None)
-            else:
+            elif action == COMPUTE:
                 made = range(*result[target])
                 if may_go and not any(t in wanted.get(storage[t], ()) for t in made):
                     continue

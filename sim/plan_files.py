@@ -7,6 +7,7 @@ the file, and the line where there is one.
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from array import array
@@ -21,14 +22,17 @@ from .errors import PlanError
 from .files import write_atomically
 from .lowering import MUTATIONS
 from .plan import PLAN_ACTIONS, Plan
+from .traces.unpacking import ChunkFile
 
 PLAN_FORMAT = "rematsim plan 1"
 GZIP = b"\x1f\x8b"
 MAX_HEAD, MAX_LINE = 1 << 16, 64  # bytes
 MAX_TARGET = 2**31 - 1
 MAX_ACTIONS = 50_000_000  # a small file can unpack to very much
+MAX_EMPTY = 1000  # lines without anything, beyond one for each action
+CHUNK, UNPACKED_CHUNK = 1 << 16, 1 << 20  # bytes
+_MARK = PLAN_FORMAT.rpartition(" ")[0].encode()
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class Head(msgspec.Struct):
@@ -76,12 +80,41 @@ def load_plan(path: str | Path) -> Plan:
         with Path(path).open("rb") as file:
             is_packed = file.read(len(GZIP)) == GZIP
             file.seek(0)
-            with gzip.open(file) if is_packed else file as content:
-                return _Reader(str(path), content).plan()  # type: ignore[arg-type]
-    except _DAMAGED as error:
+            content = io.BufferedReader(ChunkFile(_unpacked(file))) if is_packed else file
+            return _Reader(str(path), content).plan()
+    except (EOFError, zlib.error) as error:
         raise PlanError(f"{path}: damaged, it cannot be unpacked ({error})") from None
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or error}") from None
+
+
+def looks_like_plan(path: str | Path) -> bool:
+    """Say whether a file is meant to be a plan, by how it begins or by its name."""
+    if str(path).lower().endswith((".plan", ".plan.gz")):
+        return True
+    try:
+        with Path(path).open("rb") as file:
+            begin = file.read(CHUNK)
+    except OSError:
+        return False
+    if begin.startswith(GZIP):
+        try:
+            begin = zlib.decompressobj(wbits=zlib.MAX_WBITS + 16).decompress(begin, CHUNK)
+        except zlib.error:
+            return False
+    return begin.lstrip().startswith(b"{") and _MARK in begin.partition(b"\n")[0]
+
+
+def _unpacked(file: IO[bytes]) -> Iterator[bytes]:
+    """Unpack one part of gzip, of which a plan is, in little memory whatever is in it."""
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS + 16)
+    while not unpacker.eof:
+        chunk = unpacker.unconsumed_tail or file.read(CHUNK)
+        if not chunk:
+            raise EOFError("its end is missing")
+        yield unpacker.decompress(chunk, UNPACKED_CHUNK)
+    if unpacker.unused_data or file.read(1):
+        raise EOFError("something stands behind its end")
 
 
 class _Reader:
@@ -97,7 +130,7 @@ class _Reader:
         code_of = {name: code for code, name in enumerate(PLAN_ACTIONS)}
         action, target = bytearray(), array("i")
         decode = msgspec.json.Decoder(tuple[str, int]).decode
-        for number, line in self._lines():
+        for number, line in self._lines(head.actions + MAX_EMPTY):
             if len(action) == head.actions:
                 self._fail(f"line {number}: more than the {head.actions:,} actions of its head")
             try:
@@ -144,15 +177,19 @@ class _Reader:
             self._fail(f"head: actions ({head.actions}): a number from 0 to {MAX_ACTIONS:,}")
         return head
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
+    def _lines(self, most_empty: int) -> Iterator[tuple[int, bytes]]:
         """Give the numbers and texts of the lines that are not empty."""
-        number = 1
+        number, empty = 1, 0
         while line := self.content.readline(MAX_LINE + 1):
             number += 1
             if len(line) > MAX_LINE:
                 self._fail(f"line {number}: longer than {MAX_LINE} bytes")
             if text := line.strip():
                 yield number, text
+                continue
+            empty += 1
+            if empty > most_empty:
+                self._fail(f"line {number}: more than {most_empty:,} empty lines")
 
     def _fail(self, message: str) -> NoReturn:
         raise PlanError(f"{self.where}: {message}")

@@ -6,6 +6,7 @@ kernels of ``following.py``, and either is told by ``execution.py``.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from .following import (
     RUN_FIRST,
 )
 from .links import Link
-from .plan import DISCARD, OFFLOAD, PREFETCH, Action, Plan
+from .plan import DISCARD, OFFLOAD, PREFETCH, Plan
 from .program import INSTRUCTION_FIELDS, Program, freeze
 from .schedules import COMPUTE, FREE
 from .state import MAX_CLOCK
@@ -49,7 +50,7 @@ class PlanReading:
     ----------
     program : Program
         The one that the plan is for, with the plan's instructions up to its fault.
-    action_of : list of int
+    action_of : array of int
         The plan's action that each instruction belongs to; the number of actions at the end.
     fault : Fault or None
     transfers : int
@@ -72,27 +73,27 @@ class PlanReading:
         self._can_repeat = (program.calls["is_recomputable"] == 1).tolist()
         self._is_computed = [False] * len(program.calls)
         self._place = 0  # the first call that has not been computed
-        self._actions = list(plan)
-        self._last = {t: i for i, (a, t) in enumerate(self._actions) if a == COMPUTE}
+        self._actions = plan
+        self._last = {t: i for i, (a, t) in enumerate(plan) if a == COMPUTE}
         self._given: set[int] = set()  # actions that hand a storage over to the next call
         self._taken: dict[int, list[int]] = {}
         self._kept: dict[int, list[int]] = {}
         if plan.mutation == "inplace":
             self._find_handovers()
         self._last_read: dict[int, int] | None = None
-        self.action_of: list[int] = []
+        self.action_of = array("q")
         self.fault: Fault | None = None
-        instructions = self._read()
-        table = freeze(np.array(instructions, INSTRUCTION_FIELDS))
+        instructions = np.frombuffer(self._read(), np.int32).reshape(-1, 2)
+        table = freeze(np.ascontiguousarray(instructions).view(INSTRUCTION_FIELDS)[:, 0])
         self.program = Program(**{**program.arrays(), "instructions": table})
 
     def numbered(self, events: dict[str, Any]) -> dict[str, Any]:
         """Give an event log with the plan's actions in place of instructions."""
         return {**events, "instruction": np.array(self.action_of, np.int64)[events["instruction"]]}
 
-    def _read(self) -> list[Action]:
-        """Turn actions into instructions, until one is impossible."""
-        instructions: list[Action] = []
+    def _read(self) -> array[int]:
+        """Turn actions into instructions, until one is impossible: codes and operands in turn."""
+        instructions = array("i")
         for i, (action, target) in enumerate(self._actions):
             rule = self._rule(i, action, target)
             if rule:
@@ -105,16 +106,18 @@ class PlanReading:
             row.append((self._code(i, action, target), target))
             row += [(KEEP_NO_LONGER, s) for s in kept]
             row += [(BE_GONE, s) for s in self._taken.get(i, ())]
-            instructions += row
-            self.action_of += [i] * len(row)
+            for instruction in row:
+                instructions.extend(instruction)
+                self.action_of.append(i)
         end = len(self._actions)
         self._advance()
         if self._place < len(self._is_computed):
             self.fault = Fault(end, f"it ends before call {self._place} has been computed")
             return instructions
-        outputs = [(END_WITH, t) for t in self._source.outputs.tolist()]
-        self.action_of += [end] * len(outputs)
-        return instructions + outputs
+        for tensor in self._source.outputs.tolist():
+            instructions.extend((END_WITH, tensor))
+            self.action_of.append(end)
+        return instructions
 
     def _code(self, i: int, action: int, target: int) -> int:
         """Give the code of a legal action, and note what it computes."""

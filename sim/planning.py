@@ -38,7 +38,7 @@ from .heuristics.static.registry import (
     get,
 )
 from .heuristics.static.solving import load_solvers
-from .links import NO_LINK, parse_link
+from .links import NO_LINK, Link, find_link, parse_link
 from .memory_models import COUNTER, parse_memory
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
 from .result import RunResult
@@ -143,7 +143,7 @@ def _planned(
     options: dict[str, Any],
 ) -> Planned:
     """Plan, and execute the plan."""
-    found = _find(work, planner, allowed, time_limit, seed)
+    found = _find(work, planner, allowed, time_limit, seed, find_link(options.get("link", NO_LINK)))
     plan = None
     if found.schedule is not None:
         plan = plan_of_schedule(
@@ -166,7 +166,12 @@ def _planned(
 
 
 def _find(
-    work: Workload, planner: Planner, budget: Budget, time_limit: float | None, seed: int
+    work: Workload,
+    planner: Planner,
+    budget: Budget,
+    time_limit: float | None,
+    seed: int,
+    link: Link | None,
 ) -> PlannerResult:
     """Ask the planner; the time includes that of the runs that it starts from."""
     graph, budget_bytes = work.graph, budget.resolve(work.unlimited_peak_bytes)
@@ -181,8 +186,12 @@ def _find(
     online_seconds = clock.spent
     if time_limit is not None:
         time_limit = max(time_limit - online_seconds, LEAST_SHARE * time_limit)
-    found = planner.plan(graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed)
-    found = _bounded(work, budget_bytes, _told(found))
+    found = planner.plan(
+        graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed, link=link
+    )
+    found = _told(found)
+    if not planner.moves_data:  # else what is dropped may come back without being computed
+        found = _bounded(work, budget_bytes, found)
     if (first := found.details.get("first_plan_seconds")) is not None:
         found.details["first_plan_seconds"] = first + online_seconds
     return dataclasses.replace(found, solve_seconds=clock.spent)

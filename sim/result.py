@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +43,11 @@ LATER_EVENT_COLUMNS = ("instruction",)  # not in files written before there were
 STORAGE_COLUMNS = ("name", "bytes", "category", "module", "operator")
 CATEGORIES = ("constant", "output", "forward", "backward")
 RUN_FORMAT = "rematsim run 1"
+
+# What may differ between two runs of one method on one trace, budget and seed aside.
+OPTIONS = ("mutation", "deallocation", "memory", "slowdown_limit")
+
+ESTIMATED = " (times estimated)"
 
 
 @dataclass(frozen=True)
@@ -251,6 +258,35 @@ COLUMNS = tuple(
 
 # Columns that files written before there were plans do not have.
 LATER_COLUMNS = COLUMNS[COLUMNS.index("planner_status") :]
+
+
+def shared_names(traces: Iterable[tuple[str, str]]) -> set[str]:
+    """Find the names that several traces have, of pairs of name and digest."""
+    counts = Counter(name for name, _ in set(traces))
+    return {name for name, count in counts.items() if count > 1}
+
+
+def told_apart(name: str, digest: str, shared: Collection[str]) -> str:
+    """Put the start of the digest behind a name that several traces have.
+
+    Examples
+    --------
+    >>> told_apart("gpt", "0123456789abcdef", {"gpt"})
+    'gpt (01234567)'
+    """
+    return f"{name} ({digest[:8]})" if name in shared else name
+
+
+def named(trace: str, times: str) -> str:
+    """Name a trace for a reader, who has to know if its times are estimated.
+
+    Examples
+    --------
+    >>> named("llama", "estimated")
+    'llama (times estimated)'
+    """
+    is_marked = times != "estimated" or trace.endswith(ESTIMATED)
+    return trace if is_marked else trace + ESTIMATED
 
 
 def slowdown(model_ns: int, remat_ns: int, stall_ns: int = 0, search_ns: int = 0) -> float:

@@ -21,6 +21,7 @@ from .memory import BEGIN, REQUESTS
 from .opcodes import BANISH
 from .program import Program
 from .randomness import seeded
+from .space import LOW
 from .state import FACT, MAX_CLOCK, NO_LIMIT, State, allocate
 from .traffic import NO_TRANSFER
 
@@ -49,6 +50,7 @@ class Settings:
     memory_settings: tuple[int, ...] = ()
     link: Link | None = None
     transfers: int = 0  # at most so many
+    sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Run:
         self.state.room["serve"] = self.serve.address
         self.state.settings[:] = 0
         self.state.settings[: len(settings.memory_settings)] = settings.memory_settings
-        self.state.sides[:] = 0
+        self.state.sides[:] = LOW if settings.sides is None else settings.sides
         self.ask_memory(BEGIN)
 
     def _set_up_transfers(self, link: Link) -> None:

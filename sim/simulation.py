@@ -154,8 +154,8 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     """Do one run of a workload; `simulate` for callers that have everything at hand."""
     started = time.perf_counter()
     budget_bytes = budget.resolve(work.unlimited_peak_bytes)
-    settings = _settings(work, heuristic, budget_bytes, options)
-    chooser = _chooser(work, heuristic, options)
+    settings = settings_for(work, heuristic, budget_bytes, options)
+    chooser = chooser_for(work, heuristic, options)
     run = Run(work.program, settings)
     run.finish(chooser)
     run_seconds = time.perf_counter() - started
@@ -168,9 +168,10 @@ def replay(work: Workload, heuristic: Heuristic, budget: Budget, options: Option
     return result
 
 
-def _settings(
+def settings_for(
     work: Workload, heuristic: Heuristic, budget_bytes: int | None, options: Options
 ) -> Settings:
+    """Put what a run is asked for into the engine's terms."""
     walks_afresh = options.count_accesses or _is_partial(heuristic)
     needs = heuristic.needs_bits
     memory = find_memory(options.memory)
@@ -192,13 +193,15 @@ def _is_partial(heuristic: Heuristic) -> bool:
     return heuristic.samples or heuristic.least_size > 0
 
 
-def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+def chooser_for(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
+    """Get what finds a run's victims: compiled, or Python where that cannot be."""
+
     def name(s: int) -> str:
         return report.storage_names(work.trace, work.program)[s]
 
     scan = PythonScan(heuristic, options.count_accesses, name)
     if heuristic.source and not is_compiling():
-        return Chooser(_asking(), scan)
+        return Chooser(compiled.choose_in_python(), scan)
     made = _compiled(heuristic, options.count_accesses)
     place = place_of(heuristic.function)
     if isinstance(made, Entry):
@@ -209,7 +212,7 @@ def _chooser(work: Workload, heuristic: Heuristic, options: Options) -> Chooser:
         f"{place}: {heuristic.name} cannot be compiled and runs in Python, slowly: {made}",
         stacklevel=2,
     )
-    return Chooser(_asking(), scan)
+    return Chooser(compiled.choose_in_python(), scan)
 
 
 def _reason(error: Exception) -> str:
@@ -221,11 +224,6 @@ def _reason(error: Exception) -> str:
     heads = [place for place, line in enumerate(lines[:-2]) if FAILED in line]
     reason, detail = (lines[heads[-1] + 1 :][:2]) if heads else (lines[0], "")
     return f"{reason} {detail.lstrip('> ')}" if reason.endswith(":") else reason
-
-
-@functools.cache
-def _asking() -> Entry:
-    return compiled.choose(choosing.make_asking_choose(), "in_python", cached=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -31,9 +31,10 @@ SPACE_FIELDS = np.dtype(
         ("pieces", "i8"),
         ("spare", "i8"),
         ("priority", "i8"),
-        # an arena's addresses from here to there have never been in use
+        # what has never been in use: of an arena one stretch, of its small area the end
         ("untouched_begin", "i8"),
         ("untouched_end", "i8"),
+        ("small_untouched_bytes", "i8"),
     ],
     align=True,
 )

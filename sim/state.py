@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .event_fields import EVENT_FIELDS
 from .jit import Bundle
 from .program import Program
 from .space import PIECE_FIELDS, PLACE_FIELDS, SETTINGS_LENGTH, SPACE_FIELDS
@@ -157,25 +158,6 @@ FRAME_FIELDS = np.dtype(
         ("next", "i4"),  # next of its undefined operands: pending[next:end]
         ("end", "i4"),
         ("is_remat", "i4"),
-    ],
-    align=True,
-)
-EVENT_FIELDS = np.dtype(
-    [
-        ("start_ns", "i8"),
-        ("end_ns", "i8"),
-        ("score", "f8"),
-        ("bytes", "i8"),
-        ("memory_after_bytes", "i8"),
-        ("address", "i8"),
-        ("reserved_after_bytes", "i8"),
-        ("host_after_bytes", "i8"),
-        ("instruction", "i8"),
-        ("call", "i8"),
-        ("storage", "i8"),
-        ("cause_call", "i8"),
-        ("action", "i8"),
-        ("tensor", "i8"),
     ],
     align=True,
 )
@@ -375,6 +357,26 @@ def allocate(
         How many transfers there may be.
     """
     lengths = _lengths(program, logs_events, has_addresses, transfers)
+    state, start = _laid_out(lengths)
+    state.next_free.fill(1)
+    storages = state.storages.view(np.ndarray)
+    storages["size_bytes"] = program.storages["size_bytes"][:-1]
+    storages["last_access"] = NEVER
+    storages["pool_slot"] = -1
+    state.holds.view(np.ndarray)["class_node"] = -1
+    state.facts[FACT["looked_at_call"]] = -1
+    state.remember(start)
+    return state
+
+
+def blank(lengths: dict[str, int]) -> State:
+    """Make a State of no Program, with arrays of these lengths and all others of one item."""
+    full = dict.fromkeys(State.LAYOUT, 1) | {"settings": SETTINGS_LENGTH} | lengths
+    return _laid_out(full)[0]
+
+
+def _laid_out(lengths: dict[str, int]) -> tuple[State, NDArray[np.uint8]]:
+    """Make all arrays, zeros, in one piece; give also the bytes of those of ``PUT_BACK``."""
     order = [*PUT_BACK, *(name for name in State.LAYOUT if name not in PUT_BACK)]
     starts, end = {}, 0
     for name in order:
@@ -388,13 +390,4 @@ def allocate(
         dtype = np.dtype(State.LAYOUT[name])
         array = room[start : start + lengths[name] * dtype.itemsize].view(dtype)
         arrays[name] = array.view(np.recarray) if dtype.names else array
-    state = State(**arrays)
-    state.next_free.fill(1)
-    storages = state.storages.view(np.ndarray)
-    storages["size_bytes"] = program.storages["size_bytes"][:-1]
-    storages["last_access"] = NEVER
-    storages["pool_slot"] = -1
-    state.holds.view(np.ndarray)["class_node"] = -1
-    state.facts[FACT["looked_at_call"]] = -1
-    state.remember(room[: starts[order[len(PUT_BACK)]]])
-    return state
+    return State(**arrays), room[: starts[order[len(PUT_BACK)]]]

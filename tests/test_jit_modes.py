@@ -24,6 +24,8 @@ HEURISTICS = (
 )
 MODES = (("eager", "copy"), ("eager", "inplace"), ("ignore", "copy"), ("banish", "inplace"))
 TRACES = (("synthetic:transformer:1,steps=2", "0.9x"), ("synthetic:random:6", "0.9x"))
+PLACED = (("bundled:unet", "h_DTR_eq", "0.8x"), ("synthetic:transformer:1", "h_LRU", "1x"))
+MEMORIES = ("arena", "arena(small_area=1MiB)")
 COUNTED = ("h_DTR", "h_DTR_eq")
 
 # Run again by a second interpreter, as a script, without the compiler.
@@ -49,6 +51,9 @@ def rows() -> list[dict[str, Any]]:
             plan = plan_of_run(workload(trace).program, online)
             results += [execute(trace, plan, budget), execute(trace, plan, "0.5x")]
         results.append(plan_trace(trace, "keep-all").row)
+    results += [
+        simulate(*run, memory=memory, cached=False) for run in PLACED for memory in MEMORIES
+    ]
     return [{**result.row, "run_seconds": 0, "solve_seconds": 0} for result in results]
 
 

@@ -16,11 +16,13 @@ LAYERS = {
     "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
     "sequences ondemand space state layout lowering memory serving pieces arena pool events "
     "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
-    "traffic transfers transferring waiting links moment_bounds bounds requirements result report",
+    "moment_bounds bounds requirements result report buffers buffer_files lifetimes placing "
+    "stacking traffic transfers transferring event_fields waiting links lanes moved_schedules",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice memory_models simulation checkpointing comparison conformance "
-    "inspection audit audit_addresses audit_lanes audit_ledger audit_plan audit_scores "
-    "audit_transfers execution plan_diff planning grid store workers sweeps",
+    "simulation": "pythonchoice memory_models allocation simulation checkpointing comparison "
+    "conformance inspection audit audit_addresses audit_facts audit_ledger audit_plan audit_scores "
+    "audit_transfers execution plan_diff planning grid store workers sweeps addressing "
+    "story live overheads causes scores worth explaining side_by_side",
     "package": "rematsim",
     "analysis": "analysis",
     "command line": "cli __main__",

@@ -22,6 +22,7 @@ PARAMETERS, NESTING = 6, 4
 
 # Files of heuristics/ that are not heuristics.
 INFRASTRUCTURE = {
+    "parameters.py",
     "__init__.py",
     "methods.py",
     "registry.py",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+WITH_FRACTIONS = "with fractions"  # in what is inferred of numbers that are not whole
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -45,3 +47,9 @@ class Provenance:
     format: str
     files: tuple[str, ...]
     summary: Summary = Summary()
+
+    @property
+    def fractions(self) -> list[str]:
+        """Say how many numbers had fractions, and what became of them; nothing if none had."""
+        inferred = self.summary.inferred.items()
+        return [f"{count:,} {what}" for what, count in inferred if WITH_FRACTIONS in what]

@@ -19,6 +19,7 @@ from ...static_graph import (
     naive_peak_bytes,
     naive_schedule,
 )
+from ..parameters import Whole
 from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .starting import best_start
@@ -39,6 +40,7 @@ NO_COST = np.iinfo(np.int64).max
 @planner(
     "annealing",
     reference="FastSA, Imanishi et al., NeurIPS 2023: the idea; moves are ours",
+    allowed={"steps": Whole(0, 10**9)},
     uses_starts=True,
     is_random=True,
 )

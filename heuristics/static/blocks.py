@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ...static_graph import StaticGraph
+from ..parameters import Text, Whole
 from .clock import Clock
 from .registry import NOT_APPLICABLE, PlannerResult, planner
 from .saving import always_saved, kept_of_saved
@@ -20,6 +21,7 @@ from .stages import Kept, links_of
 from .sweeping import cheapest
 
 _NUMBERED = re.compile(r"^(.*?\.\d+)(\.|$)")  # up to the outermost number
+MOST_BLOCKS = 10**6
 NO_BLOCKS = PlannerResult(NOT_APPLICABLE, message="the trace has no numbered modules as blocks")
 
 
@@ -72,20 +74,24 @@ class Blocks:
 
 
 def _planned(
-    graph: StaticGraph,
-    budget: int | None,
-    blocks: Blocks,
-    choices: list[tuple[int, ...]],
-    clock: Clock,
+    budget: int | None, blocks: Blocks, count: int, choices: list[tuple[int, ...]], clock: Clock
 ) -> PlannerResult:
+    """Plan by some choices, of which the one of that count was asked for, or all by 0."""
     if not blocks.forward:
         return NO_BACKWARD
     if not blocks.paths:
         return NO_BLOCKS
-    return cheapest(graph, budget, choices, blocks.kept, clock=clock)
+    if count > len(blocks.paths):
+        message = f"the trace has {len(blocks.paths):,} blocks, {count:,} were asked for"
+        return PlannerResult(NOT_APPLICABLE, message=message)
+    return cheapest(blocks.graph, budget, choices, blocks.kept, clock=clock)
 
 
-@planner("every-kth", reference="torch.utils.checkpoint on every k-th block")
+@planner(
+    "every-kth",
+    reference="torch.utils.checkpoint on every k-th block",
+    allowed={"k": Whole(0, MOST_BLOCKS), "blocks": Text()},
+)
 def every_kth(
     graph: StaticGraph,
     budget: int | None,
@@ -104,10 +110,14 @@ def every_kth(
     n = len(found.paths)
     tried = [k] if k > 0 else range(1, n + 1)
     choices = [tuple(range(every - 1, n, every)) for every in tried]
-    return _planned(graph, budget, found, choices if k > 0 else [(), *choices], clock)
+    return _planned(budget, found, k, choices if k > 0 else [(), *choices], clock)
 
 
-@planner("m-of-n", reference="Megatron-LM, recompute-method block")
+@planner(
+    "m-of-n",
+    reference="Megatron-LM, recompute-method block",
+    allowed={"m": Whole(0, MOST_BLOCKS, also=-1), "blocks": Text()},
+)
 def m_of_n(
     graph: StaticGraph,
     budget: int | None,
@@ -120,6 +130,6 @@ def m_of_n(
     """Checkpoint the first m blocks; without m, the fewest that fit. ``blocks`` as of every-kth."""
     clock, found = Clock(time_limit), Blocks(graph, blocks)
     n = len(found.paths)
-    tried = [min(m, n)] if m >= 0 else range(n + 1)
+    tried = [m] if m >= 0 else range(n + 1)
     choices = [tuple(range(count)) for count in tried]
-    return _planned(graph, budget, found, choices, clock)
+    return _planned(budget, found, m, choices, clock)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import InputError
 from ...static_graph import Schedule, StaticGraph
+from ..parameters import OneOf
 from .held_solving import held, shares
 from .integer_solving import integer, kept_of_shares, relaxed, take_bound
 from .registry import INFEASIBLE, OPTIMAL, PlannerResult, planner
@@ -20,7 +20,13 @@ _SMALLER = [0.95, 0.9, 0.8]  # of the budget, for any schedule that fits
 _THRESHOLDS = [0.001, 0.01, *(n / 20 for n in range(1, 20)), 0.99]
 
 
-@planner("checkmate", reference="Jain et al., MLSys 2020", uses_starts=True, uses_solver=True)
+@planner(
+    "checkmate",
+    reference="Jain et al., MLSys 2020",
+    allowed={"form": OneOf((*FORMS, HELD))},
+    uses_starts=True,
+    uses_solver=True,
+)
 def checkmate(
     graph: StaticGraph,
     budget: int | None,
@@ -35,12 +41,15 @@ def checkmate(
     if form == HELD:
         solve_held(search, "highs")
     else:
-        _solve_published(search, _known(form, (*FORMS, HELD)))
+        _solve_published(search, form)
     return search.result()
 
 
 @planner(
-    "checkmate-lp-rounding", reference="Jain et al., MLSys 2020, section 5.2", uses_solver=True
+    "checkmate-lp-rounding",
+    reference="Jain et al., MLSys 2020, section 5.2",
+    allowed={"form": OneOf(FORMS)},
+    uses_solver=True,
 )
 def checkmate_lp_rounding(
     graph: StaticGraph,
@@ -55,18 +64,12 @@ def checkmate_lp_rounding(
     if not search.is_over:
         problem = search.problem(None)
         found = search.ask(
-            relaxed, problem, _known(form, FORMS), _PARTS,
+            relaxed, problem, form, _PARTS,
             seconds=search.clock.left, take=lambda part: _round(search, part["kept"]),
         )  # fmt: skip
         if found is not None:
             take_bound(search, problem, found)
     return search.result()
-
-
-def _known(form: str, forms: Sequence[str]) -> str:
-    if form not in forms:
-        raise InputError(f"checkmate: form ({form}): it is one of {', '.join(forms)}")
-    return form
 
 
 def _round(search: Search, kept_in_part: Any) -> None:

@@ -7,10 +7,14 @@ from typing import Any
 from ...static_graph import StaticGraph
 from .clock import Clock
 from .registry import PlannerResult, planner
-from .sweeping import Checkpoints, kept_for_good
+from .sweeping import CHECKPOINT_RULES, Checkpoints, kept_for_good
 
 
-@planner("checkpoint-all", reference="Jain et al., MLSys 2020, appendix B")
+@planner(
+    "checkpoint-all",
+    reference="Jain et al., MLSys 2020, appendix B",
+    allowed=CHECKPOINT_RULES,
+)
 def checkpoint_all(
     graph: StaticGraph,
     budget: int | None,
@@ -21,7 +25,7 @@ def checkpoint_all(
     **_: Any,
 ) -> PlannerResult:
     """Keep every forward node, or every articulation point: what lies between is computed again."""
-    return Checkpoints("checkpoint-all", points, mode).cheapest(
+    return Checkpoints(points, mode).cheapest(
         graph,
         budget,
         lambda nodes: [tuple(nodes)],

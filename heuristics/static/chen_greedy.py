@@ -16,7 +16,7 @@ from .segments import (
     forward_nodes,
 )
 from .stages import made_bytes, schedule_of
-from .sweeping import Checkpoints, kept_for_good
+from .sweeping import CHECKPOINT_RULES, Checkpoints, kept_for_good
 
 STEPS = 300  # segment sizes tried, as published: hundredths of what the sqrt(n) plan takes;
 FINER_STEPS = 200  # and between them ones in equal ratios, down to a 10,000th of the largest
@@ -50,7 +50,11 @@ def segment_sizes(graph: StaticGraph, nodes: Sequence[int]) -> list[int]:
     return [int(size) for size in np.concatenate([equal_steps, equal_ratios])]
 
 
-@planner("chen-greedy", reference="Chen et al., 2016, algorithm 3; Jain et al., 2020, appendix B")
+@planner(
+    "chen-greedy",
+    reference="Chen et al., 2016, algorithm 3; Jain et al., 2020, appendix B",
+    allowed=CHECKPOINT_RULES,
+)
 def chen_greedy(
     graph: StaticGraph,
     budget: int | None,
@@ -61,7 +65,7 @@ def chen_greedy(
     **_: Any,
 ) -> PlannerResult:
     """Cut the forward pass into segments of equal bytes; of 500 sizes, the cheapest that fits."""
-    return Checkpoints("chen-greedy", points, mode).cheapest(
+    return Checkpoints(points, mode).cheapest(
         graph,
         budget,
         lambda nodes: greedy_checkpoints(graph, nodes, segment_sizes(graph, nodes)),

@@ -9,7 +9,7 @@ from typing import Any
 from ...static_graph import StaticGraph
 from .clock import Clock
 from .registry import PlannerResult, planner
-from .sweeping import Checkpoints, kept_for_good
+from .sweeping import CHECKPOINT_RULES, Checkpoints, kept_for_good
 
 
 def sqrt_checkpoints(nodes: Sequence[int]) -> tuple[int, ...]:
@@ -18,7 +18,11 @@ def sqrt_checkpoints(nodes: Sequence[int]) -> tuple[int, ...]:
     return tuple(nodes[every - 1 :: every]) if every else ()
 
 
-@planner("chen-sqrt", reference="Chen et al., 2016; on graphs Jain et al., MLSys 2020, appendix B")
+@planner(
+    "chen-sqrt",
+    reference="Chen et al., 2016; on graphs Jain et al., MLSys 2020, appendix B",
+    allowed=CHECKPOINT_RULES,
+)
 def chen_sqrt(
     graph: StaticGraph,
     budget: int | None,
@@ -29,7 +33,7 @@ def chen_sqrt(
     **_: Any,
 ) -> PlannerResult:
     """Keep every k-th node of n, k = sqrt(n); compute each segment again to differentiate it."""
-    return Checkpoints("chen-sqrt", points, mode).cheapest(
+    return Checkpoints(points, mode).cheapest(
         graph,
         budget,
         lambda nodes: [sqrt_checkpoints(nodes)],

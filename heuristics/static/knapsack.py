@@ -19,6 +19,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from ...errors import InputError
 from ...static_graph import StaticGraph
+from ..parameters import Number, OneOf
 from ..user_files import load_function
 from .clock import Clock
 from .registry import PlannerResult, planner
@@ -143,13 +144,15 @@ def _solver(solver: str | Solver) -> Solver:
     if solver in SOLVERS:
         return SOLVERS[solver]
     loaded = load_function(solver)
-    if loaded is not None:
-        return loaded.function
-    known = ", ".join(SOLVERS)
-    raise InputError(f"knapsack: solver ({solver}): it is {known}, or file.py:function")
+    assert loaded is not None
+    return loaded.function
 
 
-@planner("knapsack", reference="PyTorch 2.4, activation_memory_budget")
+@planner(
+    "knapsack",
+    reference="PyTorch 2.4, activation_memory_budget",
+    allowed={"solver": OneOf(tuple(SOLVERS), has_functions=True), "part": Number(0, 1, also=-1)},
+)
 def knapsack(
     graph: StaticGraph,
     budget: int | None,
@@ -167,8 +170,6 @@ def knapsack(
     clock, solve = Clock(time_limit), _solver(solver)
     if not forward_nodes(graph):
         return NO_BACKWARD
-    if part > 1:
-        raise InputError(f"knapsack: part ({part:g}): it is from 0 to 1")
     items = Items(graph)
     parts = [part] if part >= 0 else [step / STEPS for step in reversed(range(STEPS + 1))]
     return cheapest(graph, budget, parts, lambda part: items.kept(solve, part), clock=clock)

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...static_graph import StaticGraph
+from ..parameters import OneOf
 from .clock import NO_LIMIT, Clock
 from .registry import NO_PLAN, PlannerResult, planner
 from .saving import kept_of_saved
-from .segments import NO_BACKWARD, chosen, forward_nodes
+from .segments import NO_BACKWARD, forward_nodes
 from .stages import Kept, links_of, made_bytes, members
 from .sweeping import cheapest
 
@@ -181,7 +182,7 @@ class LowerSets:
         return kept_of_saved(self.graph, {value for node in border for value in made[node]})
 
 
-@planner("kusumoto", reference="Kusumoto et al., NeurIPS 2019")
+@planner("kusumoto", reference="Kusumoto et al., NeurIPS 2019", allowed={"family": OneOf(FAMILIES)})
 def kusumoto(
     graph: StaticGraph,
     budget: int | None,
@@ -194,7 +195,6 @@ def kusumoto(
 
     ``family=exact`` takes all lower sets, of which there may be too many.
     """
-    chosen("kusumoto: family", family, FAMILIES)
     clock = Clock(time_limit)
     found = LowerSets(graph)
     if not found.nodes:

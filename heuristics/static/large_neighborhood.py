@@ -21,6 +21,7 @@ from ...static_graph import (
     naive_peak_bytes,
     naive_schedule,
 )
+from ..parameters import Whole
 from .annealing import annealing
 from .clock import Clock
 from .part_program import improve
@@ -47,6 +48,7 @@ LONGEST = 10.0  # seconds for one part, where the machine is slow
 @planner(
     "large-neighborhood",
     reference="Shaw, CP 1998: the idea; parts and their program are ours",
+    allowed={"rounds": Whole(0, MOST_PARTS)},
     uses_starts=True,
     is_random=True,
 )

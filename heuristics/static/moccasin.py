@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import UnknownNameError
 from ...static_graph import Schedule, StaticGraph
+from ..parameters import Whole
 from .growing import Growing, grow
 from .registry import PlannerResult, planner
 
+MOST_COMPUTATIONS = 1000  # of a node, that may be asked for
 _RELAXED_AFTER = 3  # computations: by then most small graphs are proven
 
 
-@planner("moccasin", reference="Bartan et al., ICML 2023", uses_starts=True, uses_solver=True)
+@planner(
+    "moccasin",
+    reference="Bartan et al., ICML 2023",
+    allowed={"cv": Whole(0, MOST_COMPUTATIONS)},
+    uses_starts=True,
+    uses_solver=True,
+)
 def moccasin(
     graph: StaticGraph,
     budget: int | None,
@@ -27,8 +34,6 @@ def moccasin(
 
     With ``cv=0`` that limit grows from 2 until no node's next computation could pay.
     """
-    if cv < 0:
-        raise UnknownNameError(f"moccasin: cv ({cv}): it is 0, or computations of a node")
     search = Growing(graph, budget, starts, time_limit)
     if cv:
         grow(search, cv, cv)

@@ -2,7 +2,7 @@
 
 A planner is a function in one file of this folder::
 
-    @planner("checkmate", reference="Jain et al., MLSys 2020")
+    @planner("checkmate", allowed={"form": OneOf(("tight", "paper"))})
     def checkmate(graph, budget, *, starts=(), time_limit=None, seed=0, form="tight"):
         '''Solve the MILP over stages.'''
         ...
@@ -11,8 +11,10 @@ A planner is a function in one file of this folder::
 ``budget`` is the bytes allowed at once, the graph's ``fixed_bytes`` among them, or None for no
 limit; ``starts`` are schedules known already, the best first; ``time_limit`` is in seconds, and
 kept by a `Clock`, which is over on Ctrl-C too: then the best so far is the answer.
-Keyword parameters after these are the planner's own, as in ``checkmate(form=paper)``. What a
-planner says of cost and peak does not count: `Planner.plan` evaluates its schedule.
+One that moves data takes ``link``, a `Link` or None, too, and its schedules may have transfers.
+Keyword parameters after these are the planner's own, as in ``checkmate(form=paper)``; ``allowed``
+has the rule of each (``heuristics/parameters.py``). What a planner says of cost and peak does not
+count: `Planner.plan` evaluates its schedule.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, UnknownNameError
+from ...links import Link
+from ...moved_schedules import evaluate_moves, moves_values
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
-from ...texts import shown_number, split_list
+from ...texts import split_list
+from ..parameters import Rules, check_rules, shown
 from ..registry import is_known as is_heuristic
 from ..user_files import load_function
 from .clock import Clock
@@ -54,7 +59,7 @@ STATUSES = (OPTIMAL, FEASIBLE, INFEASIBLE, NO_PLAN, TIME_LIMIT, MEMORY_LIMIT, SO
 ANY_SCHEDULE = "any schedule"  # whose first computations are in the graph's order
 IN_ORDER = "stages"  # at most one computation of a node between two first computations
 ROUNDING = 1e-6  # what a solver's arithmetic may add to a bound, as a fraction
-_COMMON = ("graph", "budget", "starts", "time_limit", "seed")
+_COMMON = ("graph", "budget", "starts", "time_limit", "seed", "link")
 _CALL = re.compile(r"^(?P<name>[\w-]+)\((?P<arguments>.*)\)$", re.DOTALL)
 
 
@@ -116,12 +121,16 @@ class Planner:
         Where it comes from; what it does in a sentence.
     parameters : dict of str
         Its own, with their values.
+    allowed : mapping of str to Rule
+        What these may be.
     uses_starts : bool
         Whether it wants schedules to start from, which are made for it then.
     is_random : bool
         Whether what it finds depends on the seed.
     uses_solver : bool
         Whether it asks the solvers' process.
+    moves_data : bool
+        Whether it takes ``link``, and its schedules may have transfers.
     """
 
     name: str
@@ -129,9 +138,16 @@ class Planner:
     reference: str = ""
     summary: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)
+    allowed: Rules = field(default_factory=dict, repr=False, compare=False)
     uses_starts: bool = False
     is_random: bool = False
     uses_solver: bool = False
+    moves_data: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values of parameters that break their rules."""
+        for key, rule in self.allowed.items():
+            rule.value(f"{self.name.partition('(')[0]}: {key}", self.parameters[key])
 
     @property
     def sources(self) -> list[str]:
@@ -147,6 +163,7 @@ class Planner:
         starts: Sequence[Schedule] = (),
         time_limit: float | None = None,
         seed: int = 0,
+        link: Link | None = None,
     ) -> PlannerResult:
         """Plan within a budget, and evaluate what comes of it.
 
@@ -161,6 +178,8 @@ class Planner:
             Seconds.
         seed : int
             For planners that draw random numbers.
+        link : Link or None
+            What connects device and host, for planners that move data.
 
         Returns
         -------
@@ -171,10 +190,14 @@ class Planner:
         need, node = least_budget(graph)
         if budget is not None and budget < need:
             return PlannerResult(INFEASIBLE, message=_too_small(graph, budget, need, node))
+        own = {**self.parameters, "link": link} if self.moves_data else self.parameters
         result = self.function(
-            graph, budget, starts=starts, time_limit=time_limit, seed=seed, **self.parameters
+            graph, budget, starts=starts, time_limit=time_limit, seed=seed, **own
         )
         result = replace(result, solve_seconds=clock.spent)
+        if result.schedule is not None and link is not None and moves_values(result.schedule):
+            predicted = evaluate_moves(graph, result.schedule, link, budget)
+            return replace(result, predicted=predicted, bound=float(graph.base_cost))
         return _evaluated(graph, budget, result)
 
 
@@ -215,6 +238,7 @@ def planner(
     name: str,
     *,
     reference: str = "",
+    allowed: Rules | None = None,
     uses_starts: bool = False,
     is_random: bool = False,
     uses_solver: bool = False,
@@ -227,12 +251,15 @@ def planner(
         What tables and the command line call it.
     reference : str
         Where it comes from.
+    allowed : mapping of str to Rule
+        What its own parameters may be, each of them.
     uses_starts, is_random, uses_solver : bool
         Whether it wants schedules to start from; whether it depends on the seed; whether it asks
         the solvers' process.
     """
     if name in _planners:
         raise InputError(f"planner {name!r} is declared twice")
+    rules = allowed or {}
 
     def declare(function: Function) -> Function:
         own = {
@@ -241,8 +268,10 @@ def planner(
             if key not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
         }
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-        flags = (uses_starts, is_random, uses_solver)
-        _planners[name] = Planner(name, function, reference, summary, own, *flags)
+        check_rules(name, own, rules)
+        moves_data = "link" in inspect.signature(function).parameters
+        flags = (uses_starts, is_random, uses_solver, moves_data)
+        _planners[name] = Planner(name, function, reference, summary, own, rules, *flags)
         return function
 
     return declare
@@ -271,6 +300,12 @@ def names() -> list[str]:
     return sorted(_planners)
 
 
+def is_known(name: str) -> bool:
+    """Say whether there is a planner of that name."""
+    _load_all()
+    return name in _planners
+
+
 def get(method: str | Planner) -> Planner:
     """Find a planner by its name, with parameters in parentheses if some are to be other.
 
@@ -278,6 +313,8 @@ def get(method: str | Planner) -> Planner:
     ------
     UnknownNameError
         If there is no such planner or parameter.
+    InputError
+        If a parameter is not what it may be.
 
     Examples
     --------
@@ -318,28 +355,9 @@ def _with_parameters(found: Planner, arguments: list[str]) -> Planner:
         if key not in found.parameters:
             known = ", ".join(found.parameters) or "none"
             raise UnknownNameError(f"{found.name}: parameter {key!r}: it has {known}")
-        given[key] = _value(value, found.parameters[key], f"{found.name}: {key}")
+        given[key] = found.allowed[key].value(f"{found.name}: {key}", value)
     changed = {k: v for k, v in given.items() if v != found.parameters[k]}
     if not changed:
         return found
-    shown = ",".join(f"{k}={_shown(v)}" for k, v in sorted(changed.items()))
-    return replace(found, name=f"{found.name}({shown})", parameters={**found.parameters, **changed})
-
-
-def _value(text: str, default: Any, where: str) -> Any:
-    """Read a parameter's value as what its default is: truth, number or text."""
-    if isinstance(default, bool):
-        if text.lower() not in ("true", "false"):
-            raise UnknownNameError(f"{where} ({text}): it is true or false")
-        return text.lower() == "true"
-    for kind, what in ((int, "a whole number"), (float, "a number")):
-        if isinstance(default, kind):
-            try:
-                return kind(text)
-            except ValueError:
-                raise UnknownNameError(f"{where} ({text}): it is {what}") from None
-    return text
-
-
-def _shown(value: Any) -> str:
-    return shown_number(value) if isinstance(value, float) else str(value).lower()
+    told = ",".join(f"{k}={shown(v)}" for k, v in sorted(changed.items()))
+    return replace(found, name=f"{found.name}({told})", parameters={**found.parameters, **changed})

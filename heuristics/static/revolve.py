@@ -21,7 +21,7 @@ from .clock import Clock
 from .registry import PlannerResult, planner
 from .segments import Segments
 from .stages import Kept, members, span
-from .sweeping import Checkpoints
+from .sweeping import CHECKPOINT_RULES, Checkpoints
 
 ALL_COUNTS = 32  # numbers of slots tried one by one; above it, each an eighth more than the last
 
@@ -92,7 +92,11 @@ def slot_counts(n_steps: int) -> list[int]:
     return counts
 
 
-@planner("revolve", reference="Griewank and Walther, 2000; on graphs Jain et al., MLSys 2020")
+@planner(
+    "revolve",
+    reference="Griewank and Walther, 2000; on graphs Jain et al., MLSys 2020",
+    allowed=CHECKPOINT_RULES,
+)
 def revolve(
     graph: StaticGraph,
     budget: int | None,
@@ -106,7 +110,7 @@ def revolve(
 
     ``points=articulation`` takes what lies between articulation points as the steps.
     """
-    return Checkpoints("revolve", points, mode).cheapest(
+    return Checkpoints(points, mode).cheapest(
         graph,
         budget,
         # Few slots take long to work out: where time is short, the others are known first.

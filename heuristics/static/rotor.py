@@ -22,19 +22,24 @@ from ...static_graph import (
     naive_peak_bytes,
     naive_schedule,
 )
+from ..parameters import OneOf, Truth, Whole
 from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
-from .segments import NO_BACKWARD, POINTS, candidates, chosen
+from .segments import NO_BACKWARD, POINTS, candidates
 from .stages import read_again
 
-MOST_STAGES = 100
+MOST_STAGES, MOST_SLOTS = 100, 10_000
 # The sums overrate memory: from more than the naive peak down to 0 so many amounts are looked at,
 # and of those that fit the largest few are tried.
 MOST_MEMORY, TRIALS, ENOUGH = 1.25, 60, 3
 
 
-@planner("rotor", reference="Beaumont et al., arXiv 1911.13214; blocks as in Rockmate")
+@planner(
+    "rotor",
+    reference="Beaumont et al., arXiv 1911.13214; blocks as in Rockmate",
+    allowed={"points": OneOf(POINTS), "slots": Whole(1, MOST_SLOTS), "records": Truth()},
+)
 def rotor(
     graph: StaticGraph,
     budget: int | None,
@@ -58,7 +63,6 @@ def rotor(
     records : bool
         Whether a block may also leave out what is cheapest of its record, as Rockmate's do.
     """
-    chosen("rotor: points", points, POINTS)
     clock = Clock(time_limit)
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
@@ -69,7 +73,7 @@ def rotor(
     for has_lighter in (False, True) if records else (False,):
         share = 0.4 if records and not has_lighter else 0.7
         blocks = _Blocks(graph, first, ends, has_lighter)
-        found.append(_cheapest(blocks, budget, max(slots, 1), clock.part(share)))
+        found.append(_cheapest(blocks, budget, slots, clock.part(share)))
     plans = [answer for answer in found if answer.schedule is not None]
     return min(plans, key=lambda answer: _cost(graph, answer), default=found[-1])
 

@@ -15,26 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import networkx as nx
 
-from ...errors import InputError
 from ...static_graph import StaticGraph
 from .registry import NOT_APPLICABLE, PlannerResult
 from .stages import Kept, links_of, nothing_kept, span
 
 POINTS = ("linear", "articulation")
 NO_BACKWARD = PlannerResult(NOT_APPLICABLE, message="the trace has no backward pass")
-
-
-def chosen(where: str, value: str, known: Sequence[str]) -> str:
-    """Check a parameter that is one of some words.
-
-    Raises
-    ------
-    InputError
-        It is none of them.
-    """
-    if value not in known:
-        raise InputError(f"{where} ({value}): it is {' or '.join(known)}")
-    return value
 
 
 def forward_nodes(graph: StaticGraph) -> list[int]:

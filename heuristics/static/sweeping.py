@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from ...static_graph import Schedule, StaticGraph, evaluate
+from ..parameters import OneOf
 from .clock import NO_LIMIT, Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
-from .segments import NO_BACKWARD, POINTS, Segments, candidates, chosen
+from .segments import NO_BACKWARD, POINTS, Segments, candidates
 from .stages import (
     Kept,
     cost_of,
@@ -26,7 +27,7 @@ Choice = TypeVar("Choice")
 
 # A schedule of more computations than this for each node is of no use, and takes long to write.
 MOST_COMPUTATIONS_A_NODE = 1000
-MODES = ("trimmed", "faithful")
+CHECKPOINT_RULES = {"points": OneOf(POINTS), "mode": OneOf(("trimmed", "faithful"))}
 
 
 def cheapest(
@@ -129,15 +130,12 @@ class Checkpoints(NamedTuple):
 
     Attributes
     ----------
-    method : str
-        Whose parameters the others are, in messages.
     points : str
         Of ``segments.POINTS``: which nodes may be checkpoints.
     mode : str
         Of ``MODES``: whether schedules are trimmed or as published.
     """
 
-    method: str
     points: str
     mode: str
 
@@ -159,14 +157,7 @@ class Checkpoints(NamedTuple):
             Given the nodes that may be checkpoints, ascending: what is tried.
         kept : callable
             What a choice keeps, given also the segments and these nodes.
-
-        Raises
-        ------
-        InputError
-            ``points`` or ``mode`` is none of its words.
         """
-        chosen(f"{self.method}: points", self.points, POINTS)
-        is_trimmed = chosen(f"{self.method}: mode", self.mode, MODES) == "trimmed"
         nodes = candidates(graph, self.points)
         if not nodes:
             return NO_BACKWARD
@@ -176,7 +167,7 @@ class Checkpoints(NamedTuple):
             budget,
             choices(nodes),
             lambda choice: kept(segments, nodes, choice),
-            is_trimmed=is_trimmed,
+            is_trimmed=self.mode == "trimmed",
             clock=clock,
         )
 

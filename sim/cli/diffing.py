@@ -9,7 +9,9 @@ import click
 
 from ..traces.wording import printable
 from . import options
-from .output import format_bytes, format_count, format_ns, print_json, print_table
+from .loading import load_of_plan, why_impossible
+from .output import format_bytes, format_count, format_ns, name_cell, print_json, print_table
+from .replay import NOT_OK
 
 if TYPE_CHECKING:
     from ..plan_diff import Difference
@@ -30,40 +32,51 @@ SHOWN = 20
 @options.json_option
 def command(
     first: str, second: str, trace: str | None, shows_all: bool, no_cache: bool, as_json: bool
-) -> None:
+) -> int:
     """Compare two plans for one trace, by module and operator.
 
     Bytes are of storages that one plan keeps and the other drops although it reads them later; time
     and calls are of what one computes again beyond the other.
     """
-    from ..errors import PlanError
     from ..plan_diff import compare_plans
     from ..plan_files import load_plan
-    from ..traces.loading import load_trace
 
     plans = load_plan(first), load_plan(second)
-    where = trace or plans[0].source
-    if not where:
-        raise PlanError(f"{first}: it does not say where its trace is: give --trace")
-    rows = compare_plans(load_trace(where, cache=not no_cache), *plans)
+    loaded = load_of_plan(plans[0], first, trace, cache=not no_cache)
+    pairs = zip(plans, (first, second), strict=True)
+    faults = [fault for plan, path in pairs if (fault := why_impossible(loaded, plan, path))]
+    if faults:
+        click.echo("\n".join(printable(f"rematsim: {fault}") for fault in faults), err=True)
+        return NOT_OK
+    rows = compare_plans(loaded, *plans)
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
         _print(rows, (plans[0].method or first, plans[1].method or second), shows_all)
+    return 0
 
 
 def _print(rows: list[Difference], names: tuple[str, str], shows_all: bool) -> None:
-    """Show the rows that differ most, and the sums of all."""
+    """Say which plans they are, and how they differ."""
     click.echo(printable(f"A: {names[0]}") + "\n" + printable(f"B: {names[1]}") + "\n")
+    print_differences(rows, ("A", "B"), len(rows) if shows_all else SHOWN, "--all")
+
+
+def print_differences(
+    rows: list[Difference], labels: tuple[str, str], most: int, option: str
+) -> None:
+    """Show the rows that differ most, and the sums of all; the option named shows more."""
     if not rows:
         click.echo("both keep and recompute the same")
         return
-    header = ["module", "operator", "only A keeps", "only B keeps", "A recomputes", "B recomputes"]
-    shown = rows if shows_all else rows[:SHOWN]
-    cells = [[row.module or "-", row.operator or "-", *_cells([row])] for row in shown]
-    print_table(header, [*cells, ["all", f"{len(rows)} rows", *_cells(rows)]], n_text=2)
+    columns = [f"only {label} keeps" for label in labels]
+    columns += [f"{label} recomputes" for label in labels]
+    shown = rows[:most]
+    cells = [[name_cell(row.module), name_cell(row.operator), *_cells([row])] for row in shown]
+    total = ["all", f"{len(rows)} rows", *_cells(rows)]
+    print_table(["module", "operator", *columns], [*cells, total], n_text=2)
     if len(shown) < len(rows):
-        click.echo(f"\n{len(rows) - len(shown)} rows more: --all")
+        click.echo(f"\n{len(rows) - len(shown)} rows more: {option}")
 
 
 def _cells(rows: list[Difference]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from . import options
+from .loading import load_given
 from .output import check_writable, print_json
 from .replay import NOT_OK, as_object
 from .telling import print_run
@@ -39,11 +40,10 @@ def command(
     from ..bounds import with_bound
     from ..execution import execute
     from ..plan_files import load_plan
-    from ..traces.loading import load_trace
 
     check_writable(save_run)
     loaded_plan = load_plan(plan)
-    loaded = load_trace(options.trace_given(trace), cache=not no_cache)
+    loaded = load_given(trace, cache=not no_cache)
     result = execute(
         loaded,
         loaded_plan,

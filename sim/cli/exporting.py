@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from . import options
+from .loading import load_given
 from .output import check_writable, format_counts, print_json
 
 
@@ -23,12 +24,11 @@ def command(trace: str, out: str, as_json: bool, no_cache: bool) -> None:
     or as JSON on standard output.
     """
     from ..traces.importers.dtr_export import exportable
-    from ..traces.loading import load_trace
     from ..traces.saving import is_log, save_trace
 
     to_log = is_log(out)
     check_writable(None if out == "-" else out)
-    loaded = load_trace(options.trace_given(trace), cache=not no_cache)
+    loaded = load_given(trace, cache=not no_cache)
     lost: dict[str, int] = {}
     if to_log:
         loaded, lost = exportable(loaded)

@@ -91,15 +91,17 @@ IMPORTED = {
 @options.command("list", "rematsim list heuristics", "rematsim list columns --json")
 @click.argument(
     "what",
-    type=click.Choice(["heuristics", "planners", "traces", "columns", "formats", "devices"]),
+    type=click.Choice(
+        ["heuristics", "planners", "memory", "traces", "columns", "formats", "devices"]
+    ),
     required=False,
 )
 @options.json_option
 def command(what: str | None, as_json: bool) -> None:
     """List what there is to choose from.
 
-    Heuristics, planners, bundled traces, columns of the tables, formats of files, devices whose
-    times can be estimated; or all of them.
+    Heuristics, planners, memory models, bundled traces, columns of the tables, formats of files,
+    devices whose times can be estimated; or all of them.
     """
     chosen = SECTIONS if what is None else {what: SECTIONS[what]}
     sections = {name: collect() for name, collect in chosen.items()}
@@ -115,28 +117,40 @@ def command(what: str | None, as_json: bool) -> None:
 
 
 def _heuristics() -> dict[str, str]:
-    """Give each heuristic's summary and reference."""
+    """Give each heuristic's summary, parameters and reference."""
     from ..heuristics import get, names
+    from ..heuristics.parameters import described
 
     found = {}
     for name in names():
         heuristic = get(name)
-        reference = f" ({heuristic.reference})" if heuristic.reference else ""
-        found[name] = f"{heuristic.summary}{reference}"
+        own = described(dict(heuristic.parameters), heuristic.allowed)
+        found[name] = _with_notes(heuristic.summary, own, heuristic.reference)
     return found
 
 
 def _planners() -> dict[str, str]:
     """Give each planner's summary, parameters and reference."""
+    from ..heuristics.parameters import described
     from ..heuristics.static import get, names
 
     found = {}
     for name in names():
         planner = get(name)
-        own = ", ".join(f"{key}={value}" for key, value in planner.parameters.items())
-        notes = "".join(f" ({note})" for note in (own, planner.reference) if note)
-        found[name] = f"{planner.summary}{notes}"
+        own = described(planner.parameters, planner.allowed)
+        found[name] = _with_notes(planner.summary, own, planner.reference)
     return found
+
+
+def _with_notes(summary: str, *notes: str) -> str:
+    return summary + "".join(f" ({note})" for note in notes if note)
+
+
+def _memory() -> dict[str, str]:
+    """Give each memory model, and what it does."""
+    from ..memory_models import MODELS
+
+    return {name: summary for name, (_, summary) in MODELS.items()}
 
 
 def _traces() -> dict[str, str]:
@@ -156,6 +170,7 @@ def _devices() -> dict[str, str]:
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "heuristics": _heuristics,
     "planners": _planners,
+    "memory": _memory,
     "traces": _traces,
     "columns": lambda: COLUMN_MEANINGS,
     "formats": lambda: FORMATS | IMPORTED,

@@ -33,6 +33,8 @@ COMMANDS = {
     "replay": "replay",
     "plan": "planning",
     "execute": "execute",
+    "explain": "explaining",
+    "compare": "side_by_side",
     "diff": "diffing",
     "sweep": "sweep",
     "plot": "plot",
@@ -42,6 +44,7 @@ COMMANDS = {
     "info": "info",
     "validate": "validate",
     "compare-memory": "comparing",
+    "addresses": "addresses",
     "list": "listing",
     "check-heuristic": "checking",
 }

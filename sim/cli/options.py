@@ -239,7 +239,7 @@ def memory_option(listing: Callable[[ParamType], ParamType] = single) -> Callabl
         default="counter",
         show_default=True,
         type=listing(MEMORY),
-        help="Memory model: counter (bytes), or arena (addresses); see docs/semantics.md, 7.",
+        help="Memory model, as counter or arena (see rematsim list memory), with its settings.",
     )
 
 

@@ -49,6 +49,21 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def name_cell(name: str, most: int = 48) -> str:
+    r"""Write a name from a trace into a cell: harmless, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> print(name_cell("a\x1b[31mb"), name_cell(""), name_cell("x" * 99, 7))
+    a\x1b[31mb - xxx…xxx
+    """
+    text = printable(name if len(name) <= most else name[:most] + name[-most:])
+    if len(text) > most or len(name) > most:
+        head = most // 2
+        text = f"{text[:head]}…{text[head + 1 - most :]}"
+    return text or "-"
+
+
 def format_counts(counts: Mapping[str, int]) -> list[str]:
     """Write how many there are of what, names first: they fit one as well as many.
 

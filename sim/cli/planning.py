@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .loading import load_given
 from .output import check_writable, format_bytes, print_fields, print_json
 from .progress import Waiting
 from .replay import NOT_OK, plan_source
@@ -47,10 +48,9 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
     """
     from ..plan_files import save_plan
     from ..planning import plan_trace
-    from ..traces.loading import load_trace
 
     check_writable(out)
-    loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
+    loaded = load_given(trace, cache=not given["no_cache"])
     limit, link = options.finite(given["time_limit"]), options.link_given(given)
     with Waiting(f"planning {loaded.name}", limit):
         planned = plan_trace(

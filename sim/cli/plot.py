@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import PlanError
 from . import options
+from .loading import load_of_plan
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -74,12 +74,9 @@ def _executed(path: str, traces: tuple[str, ...]) -> RunResult:
     """Execute a plan on its trace, without a budget, for its event log."""
     from ..execution import execute
     from ..plan_files import load_plan
-    from ..traces.loading import load_trace
 
     if len(traces) > 1:
         raise click.UsageError(f"{path}: a plan is for one trace, and {len(traces)} are given")
     plan = load_plan(path)
-    where = traces[0] if traces else plan.source
-    if not where:
-        raise PlanError(f"{path}: it does not say where its trace is: give --trace")
-    return execute(load_trace(where), plan, event_log=True)
+    loaded = load_of_plan(plan, path, traces[0] if traces else None, cache=True)
+    return execute(loaded, plan, event_log=True)

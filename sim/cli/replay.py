@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .loading import load_given
 from .output import check_writable, print_json
 from .telling import print_run
 
@@ -53,12 +54,11 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
     """
     from ..bounds import with_bound
     from ..simulation import simulate
-    from ..traces.loading import load_trace
 
     save_plan = given["save_plan"]
     check_writable(save_run)
     check_writable(save_plan)
-    loaded = load_trace(options.trace_given(trace), cache=not given["no_cache"])
+    loaded = load_given(trace, cache=not given["no_cache"])
     result = simulate(
         loaded,
         given["heuristic"],

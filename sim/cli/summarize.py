@@ -62,6 +62,7 @@ def _print(found: Overview) -> None:
     names = [str(name) for name in found.cells.index.names]
     cells = found.cells.reset_index()
     print_table(list(map(str, cells.columns)), cells.to_numpy().tolist(), n_text=len(names))
+    click.echo(f"\n{found.legend}")
 
 
 def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+import re
 from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from ..result import OPTIONS, named, shared_names, told_apart
+from ..traces.wording import printable
 from .output import format_bytes, print_table
 
 if TYPE_CHECKING:
     from ..store import Row
     from ..traces.trace import Trace
-
-# Options that get a column where they differ.
-OPTIONS = ("deallocation", "mutation", "memory", "slowdown_limit")
-
-ESTIMATED = " (times estimated)"
 
 _Budget: TypeAlias = tuple[object, object]
 
@@ -30,16 +27,19 @@ def print_summary(rows: Sequence[Row]) -> None:
     Notes
     -----
     A cell shows the slowdown, or how the run failed; over several seeds the median, where a run
-    that failed counts as infinitely slow, with the number of those. Plans heed no options.
+    that failed counts as infinitely slow, with the number of those. Of the options plans heed the
+    memory model alone.
     """
-    replays = [row for row in rows if row["kind"] != "static"]
-    varying = [name for name in OPTIONS if len({row[name] for row in replays}) > 1]
+    varying = [
+        name for name in OPTIONS if len({row[name] for row in rows if _heeds(row, name)}) > 1
+    ]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
-    shared = _shared_names(rows)
+    shared = shared_names(_trace(row) for row in rows)
     for row in rows:
-        heeded = ("-" if row["kind"] == "static" else str(row[name]) for name in varying)
-        key = (_trace(row, shared), *heeded, str(row["method"]))
+        heeded = (str(row[name]) if _heeds(row, name) else "-" for name in varying)
+        trace = named(told_apart(*_trace(row), shared), str(row["times"]))
+        key = (trace, *heeded, str(row["method"]))
         lines.setdefault(key, {}).setdefault(_budget(row), []).append(row)
     print_table(
         ["trace", *varying, "method", *_titles(budgets)],
@@ -49,6 +49,26 @@ def print_summary(rows: Sequence[Row]) -> None:
         ],
         n_text=2 + len(varying),
     )
+
+
+def _heeds(row: Row, option: str) -> bool:
+    """Say whether an option can change a row."""
+    return row["kind"] != "static" or option == "memory"
+
+
+def print_reasons(rows: Sequence[Row]) -> None:
+    """Say why there are no plans: once for each reason, whatever the numbers in it."""
+    kinds: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "static" and row["status"] != "ok":
+            message = re.sub(r"\d[\d,.]*", "", str(row["message"]))
+            kinds.setdefault((_failure(row), message), []).append(row)
+    for (failure, _), alike in kinds.items():
+        methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alike))
+        first = alike[0]
+        title = _titles([_budget(first)])[0]
+        where = "" if len(alike) == 1 else f" ({first['trace']}, {title}; {len(alike)} rows)"
+        click.echo(printable(f"{failure}, {methods}: {first['message']}{where}"))
 
 
 def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:
@@ -80,17 +100,8 @@ def _is_bounded_failure(row: Row) -> bool:
     return is_bounded and row["status"] != "ok" and row["budget_bytes"] is not None
 
 
-def _shared_names(rows: Sequence[Row]) -> set[object]:
-    """Find the names that several traces have."""
-    traces = {(row["trace"], row["trace_digest"]) for row in rows}
-    counts = Counter(name for name, _ in traces)
-    return {name for name, count in counts.items() if count > 1}
-
-
-def _trace(row: Row, shared: set[object]) -> str:
-    """Name the trace, with its digest if others are called so; say if times are not measured."""
-    digest = f" ({str(row['trace_digest'])[:8]})" if row["trace"] in shared else ""
-    return f"{row['trace']}{digest}{ESTIMATED if row['times'] == 'estimated' else ''}"
+def _trace(row: Row) -> tuple[str, str]:
+    return str(row["trace"]), str(row["trace_digest"])
 
 
 def _budget(row: Row) -> _Budget:

@@ -13,6 +13,7 @@ import click
 
 from ..budgets import Budget
 from . import options
+from .loading import tell_fractions
 from .output import check_writable, print_json, write_csv
 
 if TYPE_CHECKING:
@@ -105,9 +106,10 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
     if outputs.as_json:
         print_json(rows)
     else:
-        from .summary import print_floors, print_summary
+        from .summary import print_floors, print_reasons, print_summary
 
         print_summary(rows)
+        print_reasons(rows)
         print_floors(rows, grid.traces)
 
 
@@ -128,6 +130,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
 
     paths = [options.trace_given(file) for file in files or ("-",)]
     traces = load_traces(paths, cache=not given["no_cache"])
+    tell_fractions(traces)
     budgets: list[Budget] = [budget for part in given["budgets"] for budget in part]
     heuristics = [name for part in given["heuristics"] for name in part]
     methods = [name for part in given["methods"] for name in part]

@@ -43,6 +43,8 @@ def print_run(result: RunResult) -> None:
             f"{format_bytes(result.prefetched_bytes)} from it, over {result.link}; "
             f"at most {format_bytes(result.host_peak_bytes)} there"
         )
+    if result.reserved_peak_bytes is not None:
+        lines["memory"] = _addresses(result)
     if result.bound_slowdown is not None and result.planner_status is None:
         above = "" if result.gap is None else f", which this is {result.gap:.1%} above"
         lines["lower bound"] = f"{result.bound_slowdown:.4f}{above}"
@@ -54,6 +56,16 @@ def print_run(result: RunResult) -> None:
     print_fields(lines)
     _print_live("at the peak", result.live_at_peak)
     _print_live("when memory ran out", result.live_at_oom)
+
+
+def _addresses(result: RunResult) -> str:
+    """Tell what a memory with addresses made of it."""
+    told = f"{result.memory}, {format_bytes(result.reserved_peak_bytes)} reserved at most"
+    if result.fragmentation is not None:
+        told += f", fragmentation {result.fragmentation:.1%}"
+    if result.largest_hole_bytes is not None:
+        told += f", largest hole {format_bytes(result.largest_hole_bytes)}"
+    return told
 
 
 def _print_live(moment: str, live: LiveSet | None) -> None:

@@ -47,7 +47,7 @@ def test_the_table_of_gaps_has_the_bound_over_the_lines(both):
     wide = gap_table(both)
     assert wide.columns.tolist() == ["0.2", "0.4", "0.6", "1"]
     assert wide.to_numpy().tolist() == [
-        ["1.250", "1.250", "1.100", "1.000"],
+        [">= 1.250", ">= 1.250", ">= 1.100", ">= 1.000"],
         ["oom", "20.00%", "18.18%", "optimal"],
         ["infeasible", "optimal", "9.09%", "optimal"],
     ]

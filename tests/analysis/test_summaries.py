@@ -103,8 +103,8 @@ def test_a_line_is_named_after_the_options_that_vary(rows):
         ]
     )
     assert line_names(check_table(table)).tolist() == [
-        "h_DTR, eager, copy, limit 2",
-        "h_DTR, eager, copy, no limit",
+        "h_DTR, copy, eager, limit 2",
+        "h_DTR, copy, eager, no limit",
         "rotor, limit 2",
     ]
     assert line_names(check_table(table.iloc[:1])).tolist() == ["h_DTR"]

@@ -216,16 +216,25 @@ def test_exponent_is_used() -> None:
     ("text", "message"),
     [
         ("h_drt", "unknown heuristic 'h_drt' (did you mean h_DTR?)"),
+        ("rotor", "unknown heuristic 'rotor' (it is a planner: see plan, or --method of sweep)"),
+        ("rotor(slots=9)", "unknown heuristic 'rotor' (it is a planner"),
+        ("chen-greedy(mode=x)", "unknown heuristic 'chen-greedy(mode=x)' (it is a planner"),
         ("h_next_use(power=2)", "h_next_use: parameter 'power': it has exponent"),
-        ("h_next_use(exponent=two)", "h_next_use: parameter (two): it is a finite number"),
+        ("h_next_use(exponent=two)", "h_next_use: exponent (two): it is a number from 0 to 16"),
         ("h_next_use(2)", "h_next_use(2): write parameters as name=value"),
         ("h_LRU(exponent=2)", "h_LRU: it has no parameters (exponent)"),
         ("sample()", "sample(...): it takes a heuristic"),
         ("sample(h_rand)", "sample(h_rand): a random choice has no scores"),
         ("sample(h_nothing)", "unknown heuristic 'h_nothing'"),
-        ("ignore_small(h_LRU,0)", "ignore_small: fraction (0): it is above 0 and at most 1"),
-        ("ignore_small(h_LRU,2)", "ignore_small: fraction (2): it is above 0 and at most 1"),
-        ("ignore_small(h_LRU,much)", "ignore_small: parameter (much): it is a finite number"),
+        (
+            "ignore_small(h_LRU,0)",
+            "ignore_small: fraction (0): it is a number above 0 and",
+        ),
+        (
+            "ignore_small(h_LRU,2)",
+            "ignore_small: fraction (2): it is a number above 0 and",
+        ),
+        ("ignore_small(h_LRU,much)", "ignore_small: fraction (much): it is a number above 0"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(text: str, message: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rematsim.budgets import parse_budget
 from rematsim.errors import InputError, UnknownNameError
+from rematsim.heuristics.parameters import OneOf, Whole
 from rematsim.heuristics.static import Planner, PlannerResult, get, names, planner, registry
 from rematsim.heuristics.static.registry import (
     ANY_SCHEDULE,
@@ -31,7 +32,13 @@ def declared() -> Iterator[list[dict[str, Any]]]:
     """A planner with parameters of each kind, and what it was called with."""
     calls: list[dict[str, Any]] = []
 
-    @planner("test-planner", reference="here", uses_starts=True, is_random=True)
+    @planner(
+        "test-planner",
+        reference="here",
+        allowed={"cv": Whole(1, 9), "form": OneOf(("tight", "paper"))},
+        uses_starts=True,
+        is_random=True,
+    )
     def test_planner(
         graph: Any, budget: Any, *, starts: Any, time_limit: Any, seed: Any, cv: int = 2,
         form: str = "tight",

@@ -93,7 +93,7 @@ def test_a_user_s_own_solver_decides(tmp_path: Path) -> None:
         get(f"knapsack(solver={path}:wrong,part=0.5)").plan(graph)
     with pytest.raises(HeuristicError, match="no function 'none'; it has last, wrong"):
         get(f"knapsack(solver={path}:none)").plan(graph)
-    with pytest.raises(InputError, match=r"solver \(cp\): it is dp, greedy, ilp, or file"):
+    with pytest.raises(InputError, match=r"solver \(cp\): it is dp, greedy, ilp or file"):
         get("knapsack(solver=cp)").plan(graph)
 
 

@@ -27,7 +27,7 @@ def result_of(
     row = oracle.replay(trace, heuristic, budget, deallocation)
     events = row.pop("events")
     row |= {"method": heuristic, "budget_bytes": budget, "deallocation": deallocation}
-    return row | {"slowdown_limit": 2.0, "mutation": "copy"}, events
+    return row | {"slowdown_limit": 2.0, "mutation": "copy", "memory": "counter"}, events
 
 
 def verdict_on(trace: Trace, row: dict[str, Any], events: Rows) -> Verdict:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rematsim.analysis.overviews import KINDS
 from rematsim.cli.main import main
 
 NET = "synthetic:chain:9"
@@ -33,7 +34,7 @@ def test_gaps_are_shown_by_trace_and_budget(capsys: pytest.CaptureFixture[str], 
     lines = [line.split() for line in out.splitlines() if "chain" in line]
     assert code == 0
     assert [line[1] for line in lines] == ["lower", "h_LRU", "keep-all"]
-    assert lines[0][3:] == ["1.167", "1.000"]
+    assert lines[0][3:] == [">=", "1.167", ">=", "1.000"]
     assert lines[1][2:] == ["oom", "optimal", "optimal"]
     assert lines[2][2:] == ["infeasible", "no_plan", "optimal"]
 
@@ -61,13 +62,14 @@ def test_gaps_are_rows_for_programs(
         assert [r["budget_bytes"] for r in csv.DictReader(file)] == ["2", "7", "10"]
 
 
-@pytest.mark.parametrize("kind", ["slowdown", "lowest"])
-def test_other_summaries_are_had_the_same_way(
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_summary_says_what_its_cells_mean(
     capsys: pytest.CaptureFixture[str], table: str, kind: str
 ) -> None:
     capsys.readouterr()
     code, out, _ = told(capsys, "summary", table, "--kind", kind)
     assert code == 0 and "chain:9" in out
+    assert out.splitlines()[-2:] == ["", KINDS[kind][2]]  # what the cells mean
     code, out, _ = told(capsys, "summary", table, "--kind", kind, "--json")
     assert code == 0 and json.loads(out)
 

@@ -221,3 +221,81 @@ def test_a_trace_of_constants_alone_is_planned(
     path.write_text("\n".join(lines), encoding="utf-8")
     code, planned = row(capsys, "plan", str(path), "--budget", "5")
     assert (code, planned["status"]) == (0, "ok")
+
+
+def test_whoever_runs_a_graph_with_fractions_is_told_how_it_is_scaled(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Also where a trace file made of it is run, and no number in it has a fraction any more."""
+    graph, trace, plan = (str(tmp_path / name) for name in ("g.json", "g.trace", "g.plan"))
+    nodes = [{"id": 0, "cost_cpu": 1.5, "cost_ram": 2.25}, {"id": 1, "cost_cpu": 2, "cost_ram": 1}]
+    links = [{"source": 0, "target": 1}]
+    Path(graph).write_text(
+        json.dumps({"directed": True, "multigraph": False, "nodes": nodes, "links": links})
+    )
+    _, _, err = told(capsys, "import", graph, "-o", trace)
+    scales = ["1 counts as 10 ns", "1 counts as 100 bytes, in budgets too"]
+    assert all(scale in err for scale in scales), err
+    for source in (graph, trace):
+        for command in (
+            ("plan", source, "--method", "keep-all", "--budget", "1.0x", "-o", plan),
+            ("sweep", source, "--method", "keep-all", "--budget", "1.0x"),
+            ("replay", source),
+            ("execute", source, plan),
+            ("diff", plan, plan, "--trace", source),
+            ("export", source, "-o", str(tmp_path / "g.log")),
+        ):
+            _, _, err = told(capsys, *command)
+            assert "rematsim: note: g: 1 costs with fractions (scaled: 1 counts as 10 ns)" in err
+            assert all(scale in err for scale in scales), command
+
+
+def impossible(plan: str, path: Path) -> str:
+    """Make of a plan one whose second action frees what is not there."""
+    lines = Path(plan).read_text(encoding="utf-8").splitlines()
+    lines[2] = '["FREE",5]'
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def test_plans_that_cannot_run_are_named_and_not_compared(
+    capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path
+) -> None:
+    bad = impossible(plan, tmp_path / "bad.plan")
+    fault = f"rematsim: {bad}: refused: action 1, FREE 5 "
+    for pair in ((plan, bad), (bad, plan), (bad, bad)):
+        code, out, err = told(capsys, "diff", *pair, "--json")
+        assert (code, out) == (3, "")
+        assert err.count(fault) == pair.count(bad) and err.count("\n") == pair.count(bad)
+
+
+def test_plans_are_validated_alone_by_their_format_and_on_a_trace_by_each_action(
+    capsys: pytest.CaptureFixture[str], plan: str, tmp_path: Path
+) -> None:
+    bad = impossible(plan, tmp_path / "bad")  # its content says what it is
+    code, out, _ = told(capsys, "validate", plan, bad)
+    lines = out.splitlines()
+    assert code == 0 and all("actions of h_DTR_eq; not held against" in line for line in lines)
+    code, out, _ = told(capsys, "validate", plan, bad, "--trace", "bundled:unet")
+    assert code == 1
+    assert out.startswith(f"{plan}: ok (") and f"\n{bad}: refused: action 1, FREE 5 " in out
+    code, out, _ = told(capsys, "validate", plan, "--trace", "bundled:gpt")
+    assert code == 1 and "it is for the trace 'unet'" in out
+    (tmp_path / "none.plan").write_text("{}")
+    code, out, _ = told(capsys, "validate", str(tmp_path / "none.plan"), "--json")
+    assert code == 1 and "no plan: its first line" in json.loads(out)[0]["error"]
+
+
+def test_a_sweep_says_once_for_each_reason_why_there_are_no_plans(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Reasons that differ in their numbers alone are one, given with those of the first row."""
+    _, out, _ = told(capsys, "sweep", "synthetic:chain:9", "--method", "keep-all,every-kth",
+                     "--budget", "2,4,7", "--quiet")  # fmt: skip
+    reasons = [line for line in out.splitlines() if "h: " in line or "l: " in line]
+    assert reasons[0].startswith("infeasible, keep-all, every-kth: budget 2 bytes is below 4, what")
+    assert reasons[0].endswith("(chain:9, 2 B; 2 rows)")
+    what = "its plan takes 10 bytes, the budget is 4"
+    assert reasons[1] == f"no_plan, keep-all: {what} (chain:9, 4 B; 2 rows)"
+    what = "the trace has no numbered modules as blocks"
+    assert reasons[2:] == [f"not_applicable, every-kth: {what} (chain:9, 4 B; 2 rows)"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,35 @@ def test_damaged_and_missing_files_are_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(PlanError, match=message):
             load_plan(tmp_path / name)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("filling", "message"),
+    [
+        (b"\n" * 10**8, "line 1003: more than 1,001 empty lines"),
+        (b" " * 60 + b"\n" * 10**8, "line 1003: more than 1,001 empty lines"),
+        (b" " * 10**8, "line 2: longer than 64 bytes"),
+        (b'["FREE",1]\n' * 10**7, "line 3: more than the 1 actions of its head"),
+    ],
+)
+def test_a_file_of_next_to_nothing_is_left_early(
+    tmp_path: Path, is_packed: bool, filling: bytes, message: str
+) -> None:
+    """However large it is, or unpacks to."""
+    content = head().encode() + b"\n" + filling
+    (tmp_path / "x.plan").write_bytes(gzip.compress(content, 1) if is_packed else content)
+    started = time.process_time()
+    with pytest.raises(PlanError, match=message):
+        load_plan(tmp_path / "x.plan")
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("rest", [b"\0" * 10**8, gzip.compress(b"") * 10**6, b"x"])
+def test_a_packed_plan_is_one_part_with_nothing_behind_it(tmp_path: Path, rest: bytes) -> None:
+    packed = gzip.compress((head() + '\n["FREE",1]\n').encode())
+    (tmp_path / "x.plan").write_bytes(packed + rest)
+    started = time.process_time()
+    with pytest.raises(PlanError, match="damaged, .*something stands behind its end"):
+        load_plan(tmp_path / "x.plan")
+    assert time.process_time() - started < 1

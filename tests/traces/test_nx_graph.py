@@ -83,7 +83,7 @@ def test_fractions_are_scaled_and_that_is_said(tmp_path: Path) -> None:
     assert found.summary.inferred == {
         "releases after last use": 5,
         "costs without a unit (1 counts as 10 ns: --time-unit)": 5,
-        "costs with fractions (scaled)": 2,
+        "costs with fractions (scaled: 1 counts as 10 ns)": 2,
     }
     told = read(tmp_path, values, time_unit="ns")
     assert told.trace.call_time_ns.tolist() == [1, 2, 0, 6, 3]

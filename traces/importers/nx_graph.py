@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ...errors import TraceError
 from ...opcodes import PHASE_BACKWARD, PHASE_FORWARD, PHASE_UNKNOWN
 from ..builder import TraceBuilder
+from ..provenance import WITH_FRACTIONS
 from ..wording import show
 from .json_files import NS_IN, decoded, field_of
 from .node_amounts import Amounts, in_unit, numbers, scaled
@@ -82,11 +83,12 @@ def _told(sizes: Amounts, times: Amounts, request: Request) -> dict[str, int]:
         unit = f"1 counts as {times.scale} ns: --time-unit"
         told[f"costs without a unit ({unit})"] = len(times.whole)
     if times.n_fractions:
-        how = "scaled" if request.time_unit is None else "rounded to whole ns"
-        told[f"costs with fractions ({how})"] = times.n_fractions
+        is_scaled = request.time_unit is None
+        how = f"scaled: 1 counts as {times.scale} ns" if is_scaled else "rounded to whole ns"
+        told[f"costs {WITH_FRACTIONS} ({how})"] = times.n_fractions
     if sizes.n_fractions:
         unit = f"scaled: 1 counts as {sizes.scale} bytes, in budgets too"
-        told[f"sizes with fractions ({unit})"] = sizes.n_fractions
+        told[f"sizes {WITH_FRACTIONS} ({unit})"] = sizes.n_fractions
     return told
 
 

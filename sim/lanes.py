@@ -1,7 +1,8 @@
-"""What an audit of transfers derives: copies each way, who waits for room, memory and the host.
+"""Copies each way, who waits for room, memory and the host, in plain objects.
 
-The rules of docs/semantics.md, 8, with plain objects: two queues and one line for room. What is
-issued when is for ``audit_transfers.py`` to say.
+The rules of docs/semantics.md, 8, once more: two queues and one line for room. The auditor derives
+from it what must have happened, planners what will; the engine, which has kernels of its own, is
+held to both.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from .audit_ledger import Storage
 from .links import Link
 
 CALL = "call"  # stands in the line for room
@@ -18,9 +18,12 @@ CALL = "call"  # stands in the line for room
 
 @dataclass(eq=False)
 class Copy:
-    """An offload or a prefetch: issued by an action of the plan, started and ended at times."""
+    """An offload or a prefetch: issued by an action of the plan, started and ended at times.
 
-    storage: Storage
+    What it is of has a ``number`` and a ``size`` in bytes.
+    """
+
+    storage: Any
     is_out: bool
     place: int
     source: Copy | None
@@ -57,7 +60,8 @@ class Lanes:
         rate = self.link.to_host if copy.is_out else self.link.from_host
         if rate is None:
             return self.link.latency_ns
-        whole, rest = divmod(copy.storage.size * 10**9, rate)
+        size: int = copy.storage.size
+        whole, rest = divmod(size * 10**9, rate)
         return self.link.latency_ns + whole + (rest > 0)
 
     def under_way(self) -> list[Copy]:
@@ -120,7 +124,7 @@ class Lanes:
                 if copy.dropped_by >= 0:
                     self.drop(copy.storage, copy.dropped_by)
 
-    def drop(self, storage: Storage, place: int) -> None:
+    def drop(self, storage: Any, place: int) -> None:
         """Let a host copy go."""
         self.host -= storage.size
         self.note("discard", storage, place, (self.now, self.now))
@@ -166,7 +170,7 @@ class Lanes:
     def note(
         self,
         action: str,
-        storage: Storage | None,
+        storage: Any,
         place: int,
         times: tuple[int, int],
         **others: int,

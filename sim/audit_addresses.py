@@ -1,0 +1,207 @@
+"""What an audit derives of addresses: where everything lies, and where the model would put it.
+
+Slow and obvious: what is in use is a list in order of address, and holes are what lies between. So
+a byte that the engine lost, or neighbors that it did not merge, show as a place that is not the one
+derived here.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING, Any
+
+from .memory_models import COUNTER, find_memory
+
+if TYPE_CHECKING:
+    from .audit_facts import Call, Row, Storage, Tensor
+
+UNIT, SMALL_OBJECT, MOST = 512, 10 * 1024, 2**62  # bytes
+
+
+class Extents:
+    """Parts of a stretch of addresses that are in use.
+
+    Parameters
+    ----------
+    begin, end : int
+        The stretch.
+    """
+
+    def __init__(self, begin: int, end: int) -> None:
+        self.begin, self.end = begin, end
+        self.used: list[tuple[int, int]] = []  # from, to
+        self.touched: list[tuple[int, int]] = []  # what has ever been in use, likewise
+
+    def holes(self) -> list[tuple[int, int]]:
+        """Give size and address of all that is free between what is in use."""
+        edges = [self.begin, *(edge for part in self.used for edge in part), self.end]
+        pairs = zip(edges[::2], edges[1::2], strict=True)
+        return [(end - begin, begin) for begin, end in pairs if end > begin]
+
+    def overlaps(self, begin: int, end: int) -> bool:
+        """Say whether something in use lies there, or the stretch ends before."""
+        inside = self.begin <= begin and end <= self.end
+        return not inside or any(b < end and begin < e for b, e in self.used)
+
+    def add(self, begin: int, end: int) -> None:
+        """Put addresses into use."""
+        insort(self.used, (begin, end))
+
+    def remove(self, begin: int) -> None:
+        """Take what begins there out of use."""
+        self.used = [part for part in self.used if part[0] != begin]
+
+    def touch(self) -> None:
+        """Note that all that is in use now has been in use."""
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted(self.touched + self.used):
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((begin, end))
+        self.touched = merged
+
+    @property
+    def touched_bytes(self) -> int:
+        """How much has ever been in use."""
+        return sum(end - begin for begin, end in self.touched)
+
+
+class PlainArena:
+    """The memory model ``arena``, by its rules alone (docs/semantics.md, 7).
+
+    Parameters
+    ----------
+    budget_bytes : int or None
+    small_area_bytes : int
+    """
+
+    def __init__(self, budget_bytes: int | None, small_area_bytes: int = 0) -> None:
+        self.size = min(MOST if budget_bytes is None else budget_bytes, MOST) // UNIT * UNIT
+        small = -(-small_area_bytes // UNIT) * UNIT
+        small = 0 if 2 * small > self.size else small
+        self.main = Extents(0, self.size - small)
+        self.small = Extents(self.size - small, self.size)
+
+    def place(self, size_bytes: int, is_high: bool = False) -> int | None:
+        """Give the address of a new place of so many bytes; None if there is none."""
+        size = -(-size_bytes // UNIT) * UNIT
+        is_small = size_bytes <= SMALL_OBJECT
+        for area in (self.small, self.main) if is_small else (self.main,):
+            holes = [hole for hole in area.holes() if hole[0] >= size]
+            if holes:
+                hole_size, begin = min(holes)
+                if is_high and area is self.main:
+                    begin += hole_size - size
+                area.add(begin, begin + size)
+                return begin
+        return None
+
+    def free(self, address: int) -> None:
+        """Free what lies there."""
+        (self.main if address < self.main.end else self.small).remove(address)
+
+    def touch(self) -> None:
+        """Note that all that is in use now has been in use."""
+        self.main.touch()
+        self.small.touch()
+
+    @property
+    def reserved_bytes(self) -> int:
+        """All that has ever been in use."""
+        return self.main.touched_bytes + self.small.touched_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        """All that is free."""
+        return sum(size for size, _ in self.main.holes() + self.small.holes())
+
+    @property
+    def largest_hole(self) -> int:
+        """The size of the largest hole."""
+        return max((size for size, _ in self.main.holes() + self.small.holes()), default=0)
+
+
+class Layout:
+    """Where storages lie in an arena, compared row by row with an event log.
+
+    Parameters
+    ----------
+    arena : PlainArena
+    """
+
+    def __init__(self, arena: PlainArena) -> None:
+        self.arena = arena
+        self.address: dict[Storage, int] = {}
+        self.placed: dict[Tensor | None, int] = {}  # of the call that fits; None: its workspace
+        self.fits_now = True
+        self.evictions = 0  # since a call that does not fit asked for room
+        self.retries = 0
+        self.free_parts: list[int] = []  # free bytes before each call that evicted was placed
+
+    def fit(self, call: Call, taken: dict[Tensor, Storage]) -> bool:
+        """Place a call's results and its workspace, or nothing."""
+        arena, self.placed, free = self.arena, {}, self.arena.free_bytes
+        self.retries += not self.fits_now
+        asked: list[tuple[Tensor | None, int]] = [
+            (t, t.size) for t in call.results if t not in taken
+        ]
+        for tensor, size in [*asked, (None, call.workspace)]:
+            if size == 0:
+                continue
+            address = arena.place(size)
+            if address is None:
+                for other in self.placed.values():
+                    arena.free(other)
+                self.fits_now = False
+                return False
+            self.placed[tensor] = address
+        arena.touch()
+        if not self.fits_now:
+            self.free_parts.append(free)
+        self.fits_now = True
+        return True
+
+    def settle(self, call: Call, taken: dict[Tensor, Storage]) -> None:
+        """Let a call have run: its results stay, second copies and the workspace go."""
+        for tensor, address in self.placed.items():
+            if tensor is None or tensor.defined:
+                self.arena.free(address)
+            else:
+                self.address[tensor.storage] = address
+        for tensor, old in taken.items():
+            if old in self.address:
+                self.address[tensor.storage] = self.placed[tensor] = self.address.pop(old)
+
+    def drop(self, storage: Storage) -> None:
+        """Free what a storage has."""
+        if storage in self.address:
+            self.arena.free(self.address.pop(storage))
+
+    def compare(self, row: Row, address: int | None) -> None:
+        """Compare a row's address, None for none, and what is reserved after it."""
+        found, due = row.columns["address"], -1 if address is None else address
+        if found != due:
+            raise row.fail("WRONG_ADDRESS", f"address is {found} and should be {due}")
+        reserved = self.arena.reserved_bytes
+        if (found := row.columns["reserved_after_bytes"]) != reserved:
+            message = f"reserved_after_bytes is {found} and should be {reserved}"
+            raise row.fail("BYTES_MISMATCH", message)
+
+    def figures(self, status: str, budget_bytes: int | None) -> dict[str, Any]:
+        """Give the row's figures as derived."""
+        parts, budget = self.free_parts, budget_bytes or 1
+        return {
+            "reserved_peak_bytes": self.arena.reserved_bytes,
+            "retries": self.retries,
+            "fragmentation": sum(parts) / len(parts) / budget if parts else None,
+            "largest_hole_bytes": self.arena.largest_hole if status == "oom" else None,
+        }
+
+
+def layout_of(memory: str, budget_bytes: int | None) -> Layout | None:
+    """Make what follows a memory model's addresses; None if it has none that can be derived."""
+    model = find_memory(memory)
+    if model.model == COUNTER:
+        return None
+    return Layout(PlainArena(budget_bytes, *model.settings))

@@ -1,0 +1,216 @@
+"""``rematsim explain`` and ``compare``: what they print, refuse, and do to hostile names."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rematsim.cli.main import main
+from rematsim.traces.builder import TraceBuilder
+from rematsim.traces.saving import save_trace
+
+NET = "synthetic:chain:9"
+LONG = "n" * 100_000
+HOSTILE = (
+    "a\x1b[31mred\x07",
+    "line\nbreak\ttab\r",
+    "\u202eright-to-left",
+    "<script>alert(1)</script>",
+    "[bold]markup[/bold]",
+    "=1+1",
+    "$x^2$ \\frac{",
+    LONG,
+    "שלום",
+)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(list(arguments))
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.err
+    return code, shown.out, shown.err
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    code, out, _ = told(capsys, *arguments, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> str:
+    path = str(tmp_path / "chain.run")
+    assert main(["replay", NET, "--budget", "6", "--heuristic", "h_LRU", "--save-run", path]) == 0
+    return path
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> str:
+    """A chain whose names, operators and modules are what no reader of them may obey."""
+    builder = TraceBuilder(HOSTILE[0] * 50, times_estimated=True)
+    builder.constant("w", 1)
+    before = "w"
+    for name in HOSTILE:
+        builder.call(name, [before], [(name, 8, -1)], 5, module=name)
+        before = name
+    builder.backward()
+    for name in reversed(HOSTILE):
+        builder.call(name, [before, name], [(f"g{name}", 8, -1)], 5, module=name)
+        if before != name:
+            builder.release(before)
+        builder.release(name)
+        before = f"g{name}"
+    path = str(tmp_path / "hostile.trace")
+    save_trace(builder.build(), path)
+    return path
+
+
+def test_a_summary_has_overhead_peak_and_what_more_memory_would_buy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = told(capsys, "explain", NET, "-H", "h_LRU", "--budget", "6")
+    assert code == 0
+    for part in ("overhead: ", "in memory at the peak", "what more memory would buy"):
+        assert part in out
+
+
+def test_explain_gives_the_same_in_json(capsys: pytest.CaptureFixture[str], run: str) -> None:
+    """Of a trace and of its saved run, but for what only the trace can tell."""
+    new = as_json(capsys, "explain", NET, "-H", "h_LRU", "--budget", "6")
+    saved = as_json(capsys, "explain", run, "--trace", NET)
+    alone = as_json(capsys, "explain", run)
+    for found in (new, saved, alone):
+        found["run"]["run_seconds"] = found["run"]["budget_fraction"] = None
+    assert new == saved
+    assert sum(part["total_ns"] for part in new["overhead"]) == new["run"]["remat_ns"]
+    assert new["at"][0]["total_bytes"] == new["run"]["peak_bytes"]
+    assert (alone["overhead"], alone["with_more"]) == (new["overhead"], [])
+
+
+def test_storages_calls_and_instants_are_told(capsys: pytest.CaptureFixture[str], run: str) -> None:
+    code, out, _ = told(
+        capsys, *("explain", run, "--trace", NET, "--storage", "t1", "--call", "5", "--at", "3ns")
+    )
+    assert code == 0
+    assert "t1: storage 1" in out
+    assert "candidate" in out
+    assert "last_access" in out
+    assert "needed by call" in out
+    assert "in memory then (" in out
+    assert "overhead:" not in out
+    found = as_json(capsys, "explain", run, "--trace", NET, "--storage", "t1", "--at", "end")
+    gone = found["storages"][0]["happenings"][0]
+    assert gone["decision"]["candidates"][0]["score"] == gone["score"]
+    assert found["at"][0]["moment"] == "end"
+
+
+def test_infinite_scores_are_texts_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has no number for them; here the last access of t1 is the present."""
+    arguments = ("explain", "synthetic:chain:4", "-H", "h_abl_one_stale", "--budget", "4")
+    found = as_json(capsys, *arguments, "--call", "3")
+    assert found["calls"][0]["evictions"]
+
+
+def test_a_plan_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plan = str(tmp_path / "x.plan")
+    assert main(["replay", NET, "--budget", "6", "--save-plan", plan]) == 0
+    code, out, _ = told(capsys, "explain", NET, "--plan", plan, "--storage", "t1")
+    assert code == 0
+    assert "the plan frees it" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain", NET, "--trace", NET], "it goes with a saved run"),
+        (["explain", "RUN", "--budget", "5"], "a saved run has its own"),
+        (["explain", "RUN", "--mutation", "inplace"], "a saved run has its own"),
+        (["explain", "RUN", "-H", "h_LRU"], "a saved run needs its trace as well: --trace"),
+        (["explain", "RUN", "--storage", "zzz"], "the run has none of that name"),
+        (["explain", NET, "--plan", "x.plan", "-H", "h_LRU"], "a plan decides for itself"),
+        (["compare", "RUN"], "from 2 to 26 are compared"),
+        (["compare", "RUN", NET], "neither .run nor .plan"),
+        (["compare", "RUN", "-H", "h_DTR"], "no --trace given"),
+        (["compare", "RUN", "RUN", "--trace", "synthetic:chain:3"], "it is of the trace"),
+        (["compare", "RUN", "RUN", "--out", "x.gif"], "unknown kind of figure"),
+        (["compare", "--trace", NET, "--method", "keep-all", "--budget", "6"], "it has no plan"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], run: str, arguments: list[str], message: str
+) -> None:
+    code, _, err = told(capsys, *(run if part == "RUN" else part for part in arguments))
+    assert code in (1, 2)
+    assert message in err.splitlines()[-1]
+
+
+def test_runs_of_different_traces_are_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], run: str, tmp_path: Path
+) -> None:
+    other = str(tmp_path / "other.run")
+    assert main(["replay", "synthetic:chain:5", "--budget", "5", "--save-run", other]) == 0
+    code, out, err = told(capsys, "compare", run, other)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "runs of different traces: A is of" in err
+
+
+def test_methods_runs_and_plans_are_compared(
+    capsys: pytest.CaptureFixture[str], run: str, tmp_path: Path
+) -> None:
+    plan, figure = str(tmp_path / "x.plan"), tmp_path / "x.svg"
+    assert main(["replay", NET, "--budget", "6", "--save-plan", plan]) == 0
+    more = ("--trace", NET, "-H", "h_DTR,h_size", "--method", "keep-all", "--budget", "10")
+    code, out, err = told(capsys, "compare", run, plan, *more, "--out", str(figure))
+    assert code == 0
+    for label in "BCDE":
+        assert f"A and {label} " in out
+    assert "drawn in" in err
+    assert figure.stat().st_size
+    found = as_json(capsys, "compare", run, plan, *more)
+    assert [one["label"] for one in found["runs"]] == list("ABCDE")
+    assert len(found["pairs"]) == 4
+
+
+def test_a_run_equals_itself(capsys: pytest.CaptureFixture[str], run: str) -> None:
+    code, out, _ = told(capsys, "compare", run, run)
+    assert code == 0
+    assert out.splitlines()[-1] == "A and B do the same from begin to end"
+    assert as_json(capsys, "compare", run, run)["pairs"][0]["is_equal"] is True
+
+
+def test_hostile_names_are_printed_harmlessly(
+    capsys: pytest.CaptureFixture[str], hostile: str, tmp_path: Path
+) -> None:
+    """Nothing that a terminal obeys, no endless lines, no markup; estimated times are said."""
+    saved = [str(tmp_path / f"{name}.run") for name in "ab"]
+    for path, heuristic in zip(saved, ("h_LRU", "h_DTR"), strict=True):
+        main(["replay", hostile, "--heuristic", heuristic, "--budget", "60", "--save-run", path])
+    figure = str(tmp_path / "x.png")
+    named = [part for name in HOSTILE for part in ("--storage", name)]
+    for arguments in (
+        ["explain", hostile, "--budget", "60", "--top", "99"],
+        ["explain", hostile, "--budget", "60", *named, "--call", "8", "--at", "7"],
+        ["explain", saved[0]],
+        ["compare", *saved],
+        ["compare", *saved, "--trace", hostile, "--out", figure],
+    ):
+        code, out, err = told(capsys, *arguments)
+        assert code == 0
+        assert "times estimated" in out
+        assert "[bold]markup[/bold]" in out or "compare" in arguments
+        for text in (out, err):
+            assert all(len(line) < 1000 for line in text.splitlines())
+            kinds = {unicodedata.category(letter) for letter in text if letter != "\n"}
+            assert not kinds & {"Cc", "Cf", "Zl", "Zp", "Cs"}
+    assert Path(figure).stat().st_size
+    for arguments in (["explain", hostile, "--budget", "60"], ["compare", *saved]):
+        assert as_json(capsys, *arguments)
+
+
+def test_two_tellings_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("explain", NET, "-H", "h_rand", "--budget", "7", "--seed", "3", "--call", "9")
+    assert told(capsys, *arguments) == told(capsys, *arguments)
