@@ -39,11 +39,13 @@ LABELS = {
     "replay": "replay",
     "allocated": "recorded: allocated",
     "reserved": "recorded: reserved",
+    "model_reserved": "model: reserved",
 }
 LINES: dict[str, dict[str, Any]] = {
     "replay": {"color": COLORS[1], "linewidth": 1.1, "zorder": 4},
     "allocated": {"color": COLORS[0], "linewidth": 1.1, "zorder": 3},
     "reserved": {"color": COLORS[7], "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 2},
+    "model_reserved": {"color": COLORS[1], "linewidth": 1.0, "linestyle": (2, (4, 2)), "zorder": 2},
 }
 BINS = 900  # parts of the axis; each keeps its extremes
 
@@ -57,9 +59,9 @@ def compared_memory_figure(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        Columns curve (``replay``, ``allocated``, ``reserved``), place (share of all bytes that the
-        curve ever allocates, 0 to 1) and bytes; in ``attrs``, where known, the names of trace,
-        profile and device.
+        Columns curve (``replay``, ``allocated``, ``reserved``, ``model_reserved``), place (share of
+        all bytes that the curve ever allocates, 0 to 1) and bytes; in ``attrs``, where known, the
+        names of trace, profile and device.
 
     Returns
     -------

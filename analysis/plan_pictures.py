@@ -67,7 +67,7 @@ PICTURE_HEIGHT, MEMORY_HEIGHT = 3.2, 1.1
 
 
 @dataclass(frozen=True)
-class Lives:
+class Stretches:
     """When each result is in memory, in steps: a step is a call that is computed, or again.
 
     Attributes
@@ -136,7 +136,7 @@ def plan_figure(run: RunResult) -> Figure:
     return figure
 
 
-def lives_of(run: RunResult) -> Lives:
+def lives_of(run: RunResult) -> Stretches:
     """Follow the results of each call through an event log.
 
     Raises
@@ -156,7 +156,7 @@ def lives_of(run: RunResult) -> Lives:
     is_result = (maker[storage] >= 0) & (sizes[storage] > 0)
     storage, begin, end, state = (part[is_result] for part in (storage, begin, end, state))
     steps = np.asarray(run.events["action"])[call_begins(run.events)]
-    return Lives(
+    return Stretches(
         n_steps=len(steps),
         n_again=int((steps == RECOMPUTE).sum()),
         row=np.searchsorted(calls, maker[storage]),
@@ -168,7 +168,7 @@ def lives_of(run: RunResult) -> Lives:
     )
 
 
-def picture(lives: Lives) -> NDArray[np.float64]:
+def picture(lives: Stretches) -> NDArray[np.float64]:
     """Paint lives: an array of rows, columns and colours, white where nothing is.
 
     Notes
@@ -184,7 +184,7 @@ def picture(lives: Lives) -> NDArray[np.float64]:
     return image
 
 
-def coverage(lives: Lives) -> NDArray[np.float64]:
+def coverage(lives: Stretches) -> NDArray[np.float64]:
     """Give the part of each pixel that lives in each state cover: states, rows, columns."""
     rows, columns = min(lives.n_rows, MOST_ROWS), min(lives.n_steps, MOST_COLUMNS)
     row = lives.row * rows // lives.n_rows
@@ -256,7 +256,7 @@ def _stretches(run: RunResult) -> tuple[NDArray[np.int64], ...]:
     return tuple(columns)
 
 
-def _draw_lives(axes: Axes, lives: Lives) -> None:
+def _draw_lives(axes: Axes, lives: Stretches) -> None:
     """Show the picture with its axis of calls."""
     extent = (0, lives.n_steps, lives.n_rows, 0)
     axes.imshow(picture(lives), aspect="auto", interpolation="nearest", extent=extent)
@@ -265,7 +265,7 @@ def _draw_lives(axes: Axes, lives: Lives) -> None:
     label_wide(axes, "call whose results these are")
 
 
-def _state_entries(lives: Lives) -> list[Artist]:
+def _state_entries(lives: Stretches) -> list[Artist]:
     """Legend entries of the states that occur."""
     options: dict[str, Any] = {"edgecolor": GRID_COLOR, "lw": 0.5}
     return [

@@ -1,28 +1,32 @@
-"""What memory with addresses costs, and whether the arena is right a million times over.
+"""What memory with addresses costs, and whether it is right a million times over.
 
-``python benchmarks/memory.py [PART ...]``. Parts:
+``python benchmarks/memory.py [PART ...]``. All but the first part are of the arena, or of the model
+that ``--memory`` says (``caching``). Parts:
 
 counter    the reference runs in the counter, and a first replay with nothing compiled: this
            checkout and another one (``--against FOLDER``) take turns
-evictions  h_DTR_eq in the arena beside the counter: time an eviction, trace by trace
-pieces     a free and an allocation in an arena with 1 to 10^5 live pieces, asked from Python
-random     random allocations and frees (``--operations``) in the arena and in a slow obvious one,
-           compared after each
+evictions  h_DTR_eq in it beside the counter: time an eviction, trace by trace
+pieces     a free and an allocation with 1 to 10^5 live pieces, asked from Python
+random     random allocations and frees (``--operations``) in it and in a slow obvious one, compared
+           after each
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
-import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import replay
-from replay import REFERENCE, check_rows, run_child
+from replay import REFERENCE, check_rows
 from showing import Row, say, table
 
 FOLDERS = ("traces", "heuristics", "analysis")
@@ -30,6 +34,7 @@ TRACES = ("unet", "resnet32", "densenet", "lstm", "gpt", "vit_2steps")
 LOGS = ("resnet32", "densenet121", "lstm", "transformer", "unet", "treelstm")
 FRACTIONS = ("0.4x", "0.5x", "0.6x", "0.8x")
 UNIT = 512
+PASSES = 4  # over all runs, for each of --repeats
 
 
 def tree_of(checkout: Path, folder: Path) -> dict[str, str]:
@@ -41,45 +46,77 @@ def tree_of(checkout: Path, folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder), "REMATSIM_CACHE_DIR": str(folder / "cache")}
 
 
+def child_passes(folder: str) -> None:
+    """Do all reference runs once for each line of input; tell the seconds of each run."""
+    for _ in sys.stdin:
+        print(json.dumps(replay.child_reference(folder, "1", "cache")), flush=True)
+
+
+def child_first() -> None:
+    """Tell the processor time of a first replay, with nothing compiled."""
+    replay.child_one_run()
+    print(time.process_time())
+
+
+def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """Start this file as a child that talks in lines."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", *arguments]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ask(child: subprocess.Popen[str]) -> list[float]:
+    """Let a child do all runs once."""
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    found = json.loads(child.stdout.readline())
+    check_rows(found)
+    return list(found["seconds"]["run"][0])
+
+
 def measure_counter(given: argparse.Namespace) -> Row:
-    """Time the counter before and after: runs of both checkouts, one by one in turns."""
+    """Time the counter in two checkouts in turns: of each run the least of all turns counts."""
     here = Path(__file__).resolve().parents[1]
     checkouts = {"this": here, "other": given.against}
     with tempfile.TemporaryDirectory() as folder:
         paths = {n: tree_of(path, Path(folder) / n) for n, path in checkouts.items()}
-        found: dict[str, dict[str, list[float]]] = {n: {"run": [], "first": []} for n in paths}
-        for turn in range(1 + given.repeats):
-            for name in sorted(paths, reverse=turn % 2 == 1):
-                child = run_child("reference", str(given.reference), "3", "cache",
-                                  environment=paths[name])  # fmt: skip
-                check_rows(child)
-                best = [min(run) for run in zip(*child["seconds"]["run"], strict=True)]
-                cold = paths[name] | {"REMATSIM_CACHE_DIR": f"{folder}/{name}-{turn}"}
-                first = run_child("one_run", environment=cold)["wall_seconds"]
-                if turn:
-                    found[name]["run"].append(sum(best))
-                    found[name]["first"].append(first)
+        first: dict[str, list[float]] = {name: [] for name in paths}
+        for turn in range(given.repeats):
+            for name, path in paths.items():
+                cold = path | {"REMATSIM_CACHE_DIR": f"{folder}/{name}-{turn}"}
+                first[name].append(float(start(cold, "first").communicate()[0]))
+        children = {n: start(path, "passes", str(given.reference)) for n, path in paths.items()}
+        passes: dict[str, list[list[float]]] = {name: [] for name in paths}
+        for _ in range(1 + PASSES * given.repeats):
+            for name, child in children.items():
+                passes[name].append(ask(child))
+        for child in children.values():
+            child.communicate()
     rows = [
         {
             "checkout": name,
-            "300 runs, s": statistics.median(times["run"]),
-            "least, s": min(times["run"]),
-            "most, s": max(times["run"]),
-            "a first replay, s": statistics.median(times["first"]),
+            "300 runs, s": sum(map(min, zip(*passes[name][1:], strict=True))),
+            "a first replay, s of processor": min(first[name]),
         }
-        for name, times in found.items()
+        for name in paths
     ]
-    table(f"the counter, {given.repeats} turns", rows)
-    return {"rows": rows, "all": found}
+    table(f"the counter, {PASSES * given.repeats} turns", rows)
+    return {"rows": rows}
 
 
-def evictions_of(trace: str, repeats: int) -> Row:
+def evictions_of(trace: str, memories: Sequence[str], repeats: int) -> Row:
     """Run a trace in both memories; add up the shortest times and the evictions."""
     from rematsim import load_trace, simulate
 
     loaded = load_trace(trace)
     totals: Row = {}
-    for memory in ("counter", "arena"):
+    for memory in memories:
         seconds, evictions, steps = 0.0, 0, 0
         for fraction in FRACTIONS:
             runs = [simulate(loaded, "h_DTR_eq", fraction, memory=memory, slowdown_limit=8.0)
@@ -97,19 +134,19 @@ def measure_evictions(given: argparse.Namespace) -> Row:
     names = [f"bundled:{name}" for name in TRACES]
     if (given.reference / "dtr-logs.zip").exists():
         names += replay.log_paths(given.reference, LOGS).values()
-    rows = []
+    rows, memories = [], ("counter", given.memory)
     for name in names:
-        child = evictions_of(name, given.repeats)
+        child = evictions_of(name, memories, given.repeats)
         cost = {
             memory: 1e6 * child[f"{memory} s"] / max(child[f"{memory} evictions"], 1)
-            for memory in ("counter", "arena")
+            for memory in memories
         }
         rows.append(
             {
                 "trace": Path(name.rpartition(":")[2]).stem,
                 **{f"{memory} evictions": child[f"{memory} evictions"] for memory in cost},
                 **{f"{memory}, us": cost[memory] for memory in cost},
-                "times": cost["arena"] / cost["counter"],
+                "times": cost[given.memory] / cost["counter"],
                 **{
                     f"{memory}, us a 100 steps": 1e8 * child[f"{memory} s"]
                     / max(child[f"{memory} steps"], 1)
@@ -122,13 +159,13 @@ def measure_evictions(given: argparse.Namespace) -> Row:
 
 
 def measure_pieces(given: argparse.Namespace) -> Row:
-    """Time operations of an arena with ever more pieces; the first row is what asking takes."""
+    """Time operations with ever more pieces; the first row is what asking takes."""
     from rematsim.allocation import Allocator
 
     rows = []
     for live in (1, 10**3, 10**4, 10**5):
         draw = random.Random(live)
-        arena = Allocator("arena", None, most_pieces=4 * live + 8)
+        arena = Allocator(given.memory, None, most_pieces=8 * live + 64)
         held = [arena.allocate(draw.randrange(1, 10**6)) for _ in range(live)]
         steps = [(draw.randrange(1, 10**6), draw.randrange(live)) for _ in range(50_000)]
         started = time.perf_counter()
@@ -143,41 +180,49 @@ def measure_pieces(given: argparse.Namespace) -> Row:
                 "us a free and an allocation": 1e6 * used / len(steps),
             }
         )
-    table("pieces of an arena", rows)
+    table(f"pieces of {given.memory}", rows)
     return {"rows": rows}
 
 
-def measure_random(given: argparse.Namespace) -> Row:
-    """Compare with the obvious arena, a fresh pair for each 10,000 operations."""
+def a_pair(memory: str, seed: int, size: int) -> tuple[Any, Any]:
+    """Make an allocator, of an arena every other time with an area apart, and the obvious one."""
     from rematsim.allocation import Allocator
-    from rematsim.audit_addresses import PlainArena
+    from rematsim.audit_addresses import layout_of
 
+    if memory == "arena":
+        memory = f"arena(small_area={size // 4 if seed % 2 else 0})"
+    layout = layout_of(memory, size)
+    assert layout is not None
+    return Allocator(memory, size, most_pieces=1 << 14), layout.arena
+
+
+def measure_random(given: argparse.Namespace) -> Row:
+    """Compare with the obvious one, a fresh pair for each 10,000 operations."""
+    unit = UNIT if given.memory.startswith("arena") else 4096 * UNIT
     totals = {"operations": 0, "without a place": 0, "most pieces": 0}
     for seed in range(-(-given.operations // 10_000)):
         draw = random.Random(seed)
-        size = draw.choice((100, 1000, 100_000)) * UNIT
-        small = size // 4 if seed % 2 else 0
-        arena = Allocator(f"arena(small_area={small})", size, most_pieces=1 << 14)
-        plain = PlainArena(size, small)
+        size = draw.choice((100, 1000, 100_000)) * unit
+        fast, plain = a_pair(given.memory, seed, size)
         live: list[tuple[int, int]] = []
-        for _ in range(10_000):
+        for _ in range(min(10_000, given.operations)):
             if live and draw.random() < 0.46 + 0.2 * (len(live) > 150):
                 piece, address = live.pop(draw.randrange(len(live)))
-                arena.free(piece)
+                fast.free(piece)
                 plain.free(address)
             else:
                 most = draw.choice((40, size // 50, size // 8))
                 asked, side = draw.randrange(1, most), int(draw.random() < 0.3)
-                piece_or_none, due = arena.allocate(asked, side), plain.place(asked, side == 1)
-                found = None if piece_or_none is None else arena.address(piece_or_none)
-                assert found == due, f"seed {seed}: {found}, the obvious arena gives {due}"
+                piece_or_none, due = fast.allocate(asked, side), plain.place(asked, side == 1)
+                found = None if piece_or_none is None else fast.address(piece_or_none)
+                assert found == due, f"seed {seed}: {found}, the obvious one gives {due}"
                 if piece_or_none is not None and due is not None:
                     live.append((piece_or_none, due))
                 totals["without a place"] += due is None
-            assert arena.largest_hole == plain.largest_hole, f"seed {seed}"
+            assert fast.largest_hole == plain.largest_hole, f"seed {seed}"
             totals["operations"] += 1
-        totals["most pieces"] = max(totals["most pieces"], int(arena.space.pieces))
-    table("random operations, equal in both arenas", [totals])
+        totals["most pieces"] = max(totals["most pieces"], int(fast.space.pieces))
+    table(f"random operations, equal in {given.memory} and in the obvious one", [totals])
     return dict(totals)
 
 
@@ -193,7 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; or all")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
-    parser.add_argument("--repeats", type=int, default=5, help="of each time, for the median")
+    parser.add_argument("--memory", default="arena", help="a model with addresses")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="of each time, of which the least counts"
+    )
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of dtr-runs.csv")
     given = parser.parse_args(arguments)
@@ -208,4 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        {"passes": child_passes, "first": child_first}[sys.argv[2]](*sys.argv[3:])
+    else:
+        main()

@@ -101,6 +101,10 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
         inner = get(arguments[0])
         if inner.kind == "random":
             raise InputError(f"{name}({inner.name}): a random choice has no scores to shorten")
+        if inner.kind == "window":
+            raise InputError(
+                f"{name}({inner.name}): a window leaves no storage between its ends out"
+            )
         if name == "sample":
             return sample(inner)
         return ignore_small(inner, *arguments[1:])

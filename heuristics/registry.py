@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
+from ..partition import NO_PARTITION
 from ..state import NEEDS
 from .parameters import Rules, check_rules, shown
 
@@ -51,7 +52,8 @@ class Heuristic:
     is_random : bool
         Whether runs depend on the seed.
     kind : str
-        ``"score"`` (scan the pool) or ``"random"`` (any storage of the pool).
+        ``"score"`` (scan the pool), ``"random"`` (any storage of the pool) or ``"window"`` (the
+        cheapest neighbors by address).
     parameters : tuple of (str, value)
         The values of its parameters.
     allowed : mapping of str to Rule
@@ -60,6 +62,10 @@ class Heuristic:
         Whether only a random part of the pool is looked at.
     least_size : float
         Storages below this part of the mean size are passed over.
+    partition : str
+        Whether expensive results are placed apart from cheap ones (``partition.PARTITIONS``).
+    drops_intermediates : bool
+        Whether what is recomputed only to recompute something else is dropped at once.
     source : str
         Digest of the file where a user's function stands, empty for those of the package.
     """
@@ -76,6 +82,8 @@ class Heuristic:
     parameters: tuple[tuple[str, Any], ...] = ()
     samples: bool = False
     least_size: float = 0.0
+    partition: str = NO_PARTITION
+    drops_intermediates: bool = False
     source: str = field(default="", compare=False)
     allowed: Rules = field(default_factory=dict, repr=False, compare=False)
 
@@ -83,6 +91,11 @@ class Heuristic:
         """Note where the function comes from."""
         if not self.source:
             object.__setattr__(self, "source", _source_digest(self.function))
+
+    @property
+    def needs_addresses(self) -> bool:
+        """Whether it is of use only where memory has addresses."""
+        return self.kind == "window" or self.partition != NO_PARTITION
 
     @property
     def needs_bits(self) -> int:
@@ -147,7 +160,8 @@ def heuristic(
     name : str
         What tables and the command line call it.
     needs : tuple of str
-        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step``.
+        What its terms need: of ``ancestors, descendants, classes, set, next_use, last_step,
+        call``.
     reference : str
         Where the formula comes from.
     monotone : bool
@@ -189,10 +203,12 @@ def family(
     reference: str = "",
     monotone: bool = False,
     offline: bool = False,
+    traits: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: {},
 ) -> Callable[[Callable[..., Score]], Callable[..., Score]]:
     """Declare a function of parameters with defaults that returns the score ``(state, s)``.
 
-    ``allowed`` says what each of the parameters may be.
+    ``allowed`` says what each of the parameters may be; ``traits`` gives further attributes of the
+    Heuristic from the parameters' values.
     """
     _check_needs(name, needs)
     rules = allowed or {}
@@ -202,7 +218,7 @@ def family(
         check_rules(name, defaults, rules)
 
         @functools.lru_cache(maxsize=64)  # one function for a set of parameters is compiled once
-        def made(*values: float) -> Heuristic:
+        def made(*values: Any) -> Heuristic:
             parameters = tuple(zip(defaults, values, strict=True))
             told = ",".join(f"{k}={shown(v)}" for k, v in parameters if v != defaults[k])
             return Heuristic(
@@ -215,6 +231,7 @@ def family(
                 offline,
                 parameters=parameters,
                 allowed=rules,
+                **traits(dict(parameters)),
             )
 
         def build(**given: Any) -> Heuristic:
@@ -223,7 +240,8 @@ def family(
                     known = ", ".join(defaults) or "none"
                     raise UnknownNameError(f"{name}: parameter {key!r}: it has {known}")
             values = {**defaults, **given}
-            return made(*(float(rules[k].value(f"{name}: {k}", v)) for k, v in values.items()))
+            read = [rules[k].value(f"{name}: {k}", v) for k, v in values.items()]
+            return made(*(v if isinstance(v, str | bool) else float(v) for v in read))
 
         _register(name, build)
         return make

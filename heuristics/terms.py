@@ -58,6 +58,12 @@ def class_cost(state: State, s: int) -> float:
 
 
 @inlineable
+def call_cost(state: State, s: int) -> float:
+    """Cost of the classes of what its own call reads and makes, ns; needs ``classes, call``."""
+    return float(state.run[0].call_ns)
+
+
+@inlineable
 def set_cost(state: State, s: int) -> float:
     """Cost of the evicted neighborhood as one set, ns; needs ``set``."""
     return float(state.run[0].set_ns)

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from .buffers import AddressPlan, Buffers, check_plan, max_load
-from .heuristics.addresses import Search, get
+from .heuristics.addresses import Search, get, prepare
 from .heuristics.static.clock import INTERRUPTED, Clock, interrupts_caught, is_interrupted
 from .heuristics.static.registry import FEASIBLE, INFEASIBLE, NO_PLAN, OPTIMAL
 from .lifetimes import ROUNDING, buffers_of_run
@@ -109,6 +109,7 @@ def plan_addresses(
     12
     """
     function = get(method)
+    prepare(method)
     started = time.monotonic()
     with interrupts_caught():
         search = Search(buffers, capacity, clock=Clock(time_limit), seed=seed)

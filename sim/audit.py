@@ -117,6 +117,8 @@ class _End(Exception):  # noqa: N818
 class Audit:
     """A replay that is told its victims by the log."""
 
+    knows_failure = True  # which call it is that found no place, if one did
+
     def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
         self.trace = trace
         self.row = row
@@ -175,7 +177,9 @@ class Audit:
             "rematerializations": self.counts["recompute"],
         }
         if self.ledger.layout is not None:
-            figures |= self.ledger.layout.figures(self.row["status"], self.row["budget_bytes"])
+            figures |= self.ledger.layout.figures(
+                self.row["status"], self.row["budget_bytes"], self.knows_failure
+            )
         return figures
 
     def _compare_figures(self) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Any
 
-from .memory_models import COUNTER, find_memory
+from .audit_caching import PlainCaching
+from .memory_models import CACHING, COUNTER, find_memory, settings_of
 
 if TYPE_CHECKING:
     from .audit_facts import Call, Row, Storage, Tensor
@@ -111,6 +112,10 @@ class PlainArena:
         """All that has ever been in use."""
         return self.main.touched_bytes + self.small.touched_bytes
 
+    reserved_peak_bytes = reserved_bytes  # none of it is ever given back
+    retries = 0  # nor tried again on its own
+    keeps_failures = False  # what finds no place leaves no trace
+
     @property
     def free_bytes(self) -> int:
         """All that is free."""
@@ -127,10 +132,10 @@ class Layout:
 
     Parameters
     ----------
-    arena : PlainArena
+    arena : PlainArena or PlainCaching
     """
 
-    def __init__(self, arena: PlainArena) -> None:
+    def __init__(self, arena: PlainArena | PlainCaching) -> None:
         self.arena = arena
         self.address: dict[Storage, int] = {}
         self.placed: dict[Tensor | None, int] = {}  # of the call that fits; None: its workspace
@@ -188,12 +193,14 @@ class Layout:
             message = f"reserved_after_bytes is {found} and should be {reserved}"
             raise row.fail("BYTES_MISMATCH", message)
 
-    def figures(self, status: str, budget_bytes: int | None) -> dict[str, Any]:
-        """Give the row's figures as derived."""
+    def figures(self, status: str, budget_bytes: int | None, knows_failure: bool) -> dict[str, Any]:
+        """Give the row's figures as derived, without those that an unknown failure changed."""
         parts, budget = self.free_parts, budget_bytes or 1
+        if self.arena.keeps_failures and not knows_failure:
+            return {"fragmentation": sum(parts) / len(parts) / budget if parts else None}
         return {
-            "reserved_peak_bytes": self.arena.reserved_bytes,
-            "retries": self.retries,
+            "reserved_peak_bytes": self.arena.reserved_peak_bytes,
+            "retries": self.retries + self.arena.retries,
             "fragmentation": sum(parts) / len(parts) / budget if parts else None,
             "largest_hole_bytes": self.arena.largest_hole if status == "oom" else None,
         }
@@ -204,4 +211,6 @@ def layout_of(memory: str, budget_bytes: int | None) -> Layout | None:
     model = find_memory(memory)
     if model.model == COUNTER:
         return None
+    if model.model == CACHING:
+        return Layout(PlainCaching(budget_bytes, settings_of(model.name)))
     return Layout(PlainArena(budget_bytes, *model.settings))

@@ -21,6 +21,7 @@ class PlanAudit(Audit):
 
     def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
         super().__init__(trace, row, events)
+        self.knows_failure = row["status"] == "ok"  # a plan's next call is not in the log
         self.calls: list[Call] = []
         self.computed: set[Call] = set()
         self.unrepeatable: set[Call] = set()

@@ -17,7 +17,7 @@ import numpy as np
 
 from .errors import InputError
 from .jit import Bundle, Entry, entry
-from .moment_bounds import Lives, least_remat_ns
+from .moment_bounds import StorageUses, least_remat_ns
 from .program import Program
 from .traces.trace import Trace
 from .workload import workload
@@ -187,7 +187,7 @@ class _Knowledge(NamedTuple):
     """What has been worked out for a Program, and its bounds by budget."""
 
     spans: Spans
-    lives: Lives
+    lives: StorageUses
     bounds: dict[int, float]
 
 
@@ -220,9 +220,9 @@ class _Spanning:
         repeatable = calls["is_recomputable"] == 1
         self.may_go = repeatable[self.maker] & ~self.is_constant
 
-    def lives(self) -> Lives:
+    def lives(self) -> StorageUses:
         """Give when storages are made and read."""
-        return Lives(
+        return StorageUses(
             self.size, self.maker, self.last, self.is_constant, self.may_go, self.read_storage,
             self.read_call, self._demand(),
         )  # fmt: skip

@@ -18,6 +18,7 @@ from .program import Program
 from .randomness import draw_below
 from .state import (
     NEEDS_ANCESTORS,
+    NEEDS_CALL,
     NEEDS_CLASSES,
     NEEDS_DESCENDANTS,
     NEEDS_LAST_STEP,
@@ -43,6 +44,8 @@ def refresh(program: Program, state: State, s: int) -> int:
         neighborhood.make_exact(program, state, s, needs)
     if needs & NEEDS_CLASSES:
         classes.look_up(program, state, s)
+    if needs & NEEDS_CALL:
+        classes.look_up_call(program, state, s)
     if needs & NEEDS_SET:
         neighborhood.reach_set(program, state, s)
     if needs & NEEDS_NEXT_USE:

@@ -122,6 +122,35 @@ def _fresh_cost(state: State, neighbor: int) -> int:
 
 
 @shared_kernel
+def look_up_call(program: Program, state: State, s: int) -> None:
+    """Sum up what a storage's own call reads and makes that is evicted, for ``run.call_ns``.
+
+    Each counts with the cost of its class, its own if that is more (Coop's authors' code); two of
+    one class count twice.
+    """
+    c = program.tensors[program.storages[s].root].call
+    call = program.calls[c]
+    total = 0
+    for i in range(call.first_source, call.end_source):
+        total += _cost_with_class(state, program.sources[i])
+    for t in range(call.first_result, call.end_result):
+        other = program.tensors[t].storage
+        if other != s and program.storages[other].root == t:
+            total += _cost_with_class(state, other)
+    state.run[0].call_ns = total
+
+
+@kernel
+def _cost_with_class(state: State, s: int) -> int:
+    """Give the cost of an evicted storage's class, or its own; 0 if it is not evicted."""
+    state.run[0].metadata_accesses += 1
+    if state.storages[s].residence != EVICTED:
+        return 0
+    row = state.classes[find(state, state.holds[s].class_node)]
+    return max(row.cost_ns, state.storages[s].cost_ns)
+
+
+@shared_kernel
 def _sweep(state: State) -> None:
     """Renumber the forest when it is full: one node a class, which all its members share."""
     run = state.run[0]

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import re
 
-from . import arena, choosing, engine, events, following, transferring
+from . import arena, caching, choosing, engine, events, following, transferring
 from .jit import Entry, entry
 from .program import Program
 from .serving import Serve
@@ -57,7 +57,7 @@ def choose_in_python() -> Entry:
 @functools.cache
 def serve(model: str) -> Entry:
     """Get the entry point of a memory model with addresses (`serving.py`)."""
-    function: Serve = {"arena": arena.serve_arena}[model]()
+    function: Serve = {"arena": arena.serve_arena, "caching": caching.serve_caching}[model]()
     function.__name__ = function.__qualname__ = f"serve_{model}"
     return entry(function, BUNDLES)
 

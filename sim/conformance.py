@@ -26,10 +26,12 @@ from .inspection import (
     Inspector,
     Recorder,
     Trial,
+    enlarged,
     run_in_python,
     trials,
 )
 from .jit import is_compiling
+from .memory_models import ARENA
 from .opcodes import COMPUTE
 from .result import RunResult
 from .simulation import simulate
@@ -149,12 +151,17 @@ class _Checks:
     @property
     def has_scores(self) -> bool:
         """Whether there are scores to look at: a random choice has none."""
-        return self.heuristic.kind == "score"
+        return self.heuristic.kind != "random"
 
     @property
     def is_partial(self) -> bool:
-        """Whether only a part of the pool is looked at, which Python's scan does not do."""
-        return self.heuristic.samples or self.heuristic.least_size > 0
+        """Whether it is not the pool that is looked at, which is all that Python's scan does."""
+        return (
+            self.heuristic.samples
+            or self.heuristic.least_size > 0
+            or self.heuristic.needs_addresses
+            or self.heuristic.drops_intermediates
+        )
 
     def signature(self) -> tuple[str, str]:
         """Check that it takes (state, s)."""
@@ -240,7 +247,7 @@ class _Checks:
         """Check that scores do not fall when the neighborhood grows, where that is declared."""
         bounded = [need for need in self.heuristic.needs if need in SUMS]
         if not self.heuristic.is_monotone:
-            if bounded and not self.fallen and self.has_scores:
+            if bounded and not self.fallen and self.heuristic.kind == "score":
                 return NOTE, "not declared, yet no score fell: monotone=True would be faster"
             return OK, "not declared"
         if self.fallen:
@@ -285,10 +292,13 @@ class _Checks:
         self, trial: Trial, heuristic: Heuristic | None = None, **options: Any
     ) -> RunResult:
         asked = {"deallocation": trial.deallocation, "slowdown_limit": LIMIT, **options}
+        trace = trial.trace
+        if self.heuristic.needs_addresses:
+            asked["memory"], trace = ARENA, enlarged(trace)
         with warnings.catch_warnings():
             if not self.is_compiled:
                 warnings.simplefilter("ignore")
-            return simulate(trial.trace, heuristic or self.heuristic, trial.budget, **asked)
+            return simulate(trace, heuristic or self.heuristic, trial.budget, **asked)
 
     def _figures(self, trial: Trial, heuristic: Heuristic | None = None) -> tuple[Any, ...]:
         result = self._simulate(trial, heuristic)
@@ -316,7 +326,8 @@ class _Checks:
 
     def _hindsight(self, trace: Trace) -> Iterator[str]:
         """Name the cuts of a trace that change what was decided before them."""
-        budget = str(int(0.6 * workload(trace).unlimited_peak_bytes))
+        whole_trace = enlarged(trace) if self.heuristic.needs_addresses else trace
+        budget = str(int(0.6 * workload(whole_trace).unlimited_peak_bytes))
         whole = self._events(trace, budget)
         for cut in CUTS:
             end = int(cut * trace.n_instructions)

@@ -24,6 +24,7 @@ from .opcodes import (
 )
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
+    drop_intermediate,
     evict,
     hand_over,
     is_awaited_elsewhere,
@@ -46,7 +47,7 @@ GO_ON = 4
 CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
 
 # What `choose` answers instead of a number of victims.
-ASK_PYTHON, NAN_SCORE = -1, -2
+ASK_PYTHON, NAN_SCORE, NO_WINDOW = -1, -2, -3
 
 
 def run(program: Program, state: State, choose: int) -> int:
@@ -228,6 +229,8 @@ def make_room(program: Program, state: State, c: int, choose: int) -> int:
             return NOT_A_NUMBER
         if count == ASK_PYTHON:
             return CHOOSE
+        if count == NO_WINDOW:
+            return OOM
         for i in range(count):
             evict(program, state, state.victims[i], EVICT, call.origin)
         here.victims = 0
@@ -378,6 +381,8 @@ def let_go(program: Program, state: State, c: int) -> None:
         if state.storages[s].residence >= BANISHED:
             continue
         unlock(state, s)
+        if state.run[0].drops_intermediates:
+            drop_intermediate(program, state, s)
         if state.run[0].tracks_waiting:
             for t in range(call.first_result, call.end_result):
                 stop_waiting(program, state, t, s)

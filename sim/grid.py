@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from .budgets import Budget, BudgetLike, expand_budgets
@@ -62,8 +62,7 @@ class Method:
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method, by its parameters and the options that it heeds."""
-        values = asdict(options)
-        chosen = [values[name] for name in OPTIONS if name in values]
+        chosen = [getattr(options, name) for name in OPTIONS]
         return [repr(self.heuristic.parameters), chosen]
 
 

@@ -5,6 +5,7 @@ The means of `conformance.py`: what it is tried on, and how closely. No verdicts
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import numbers
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import compiled, report
+from .arena import ALIGNMENT
 from .budgets import parse_budget
 from .heuristics.registry import Heuristic, place_of
 from .opcodes import DEALLOCATIONS, STATUSES
@@ -124,6 +126,17 @@ class Inspector(Recorder):
 
 def _content(state: State, names: tuple[str, ...]) -> list[bytes]:
     return [getattr(state, name).tobytes() for name in names]
+
+
+@functools.cache
+def enlarged(trace: Trace) -> Trace:
+    """Give a trace all bytes of which are multiplied, for memory that rounds sizes up."""
+    return dataclasses.replace(
+        trace,
+        constant_bytes=trace.constant_bytes * ALIGNMENT,
+        result_bytes=trace.result_bytes * ALIGNMENT,
+        call_workspace_bytes=trace.call_workspace_bytes * ALIGNMENT,
+    )
 
 
 def run_in_python(trial: Trial, scan: PythonScan) -> tuple[Any, ...]:

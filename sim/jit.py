@@ -28,7 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
-    *("addressing", "audit", "audit_addresses", "audit_facts", "audit_ledger", "audit_plan"),
+    *("addressing", "allocation", "allocation_comparison", "allocation_layout", "audit"),
+    *("audit_addresses", "audit_caching", "audit_facts", "audit_ledger", "audit_plan"),
     *("audit_scores", "buffer_files", "buffers", "causes", "conformance", "errors", "explaining"),
     *("files", "garbage", "grid", "inspection", "lifetimes", "live", "overheads", "plan_diff"),
     *("plan_files", "requirements", "scores", "side_by_side", "store", "story", "sweeps"),

@@ -129,9 +129,9 @@ def instant(story: Story, at: str | int = PEAK) -> Instant:
     InputError
         If it cannot be read, or the run has no such instant.
     """
-    if not len(story.memory):
-        raise InputError("run: nothing happened in it")
     text = str(at).strip()
+    if text in (PEAK, END) and not len(story.memory):  # not even a constant fitted
+        return Instant(text, 0, "", 0, 0, 0, [], [])
     if text == PEAK:
         row, step = _at_row(story, story.peak_row)
     elif text == END:
@@ -167,8 +167,8 @@ def _at_time(story: Story, text: str) -> tuple[int, Step | None]:
     if read is None:
         raise InputError(f"instant ({text[:40]!r}): it is {FORMS}")
     time_ns = int(Decimal(read[1]) * UNITS[read[2]])
-    end_ns = int(story.events["end_ns"].max())
-    if time_ns > end_ns:
+    end_ns = int(story.events["end_ns"].max(initial=0))
+    if time_ns > end_ns or not len(story.memory):
         raise InputError(f"instant ({text}): the run ends at {end_ns} ns")
     row = int(np.searchsorted(story.events["start_ns"], time_ns, "right")) - 1
     step = story.step_at(row)

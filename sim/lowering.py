@@ -6,6 +6,8 @@ or taken over in place. The rules are those of docs/semantics.md, 1 and 2; nothi
 
 from __future__ import annotations
 
+from itertools import count
+
 from .errors import UnknownNameError
 from .layout import Layout
 from .opcodes import BACKWARD, CALL, CONSTANT, COPY, COPY_FROM, RELEASE
@@ -49,7 +51,9 @@ class Lowering:
         self.in_place = in_place
         self.instructions: list[tuple[int, int]] = []
         self.meaning: list[int] = [-1] * trace.n_names  # name -> tensor
-        self.live: dict[int, None] = {}  # names that hold a reference
+        self.live: dict[int, int] = {}  # names that hold a reference, in the order of these numbers
+        self.names_of: dict[int, set[int]] = {}  # storage -> its live names
+        self.places = count()
         self.tensor_call: list[int] = []
         self.tensor_storage: list[int] = []
         self.tensor_takes_over: list[int] = []
@@ -97,9 +101,16 @@ class Lowering:
         self.references.append(1)
         self.storage_references[storage] += 1
         if name >= 0:
-            self.meaning[name] = tensor
-            self.live[name] = None
+            self._mean(name, tensor)
         return tensor
+
+    def _mean(self, name: int, tensor: int) -> None:
+        """Let a name, live or not, mean a tensor from here on."""
+        if name in self.live:
+            self.names_of[self.tensor_storage[self.meaning[name]]].discard(name)
+        self.meaning[name] = tensor
+        self.live.setdefault(name, next(self.places))
+        self.names_of.setdefault(self.tensor_storage[tensor], set()).add(name)
 
     def _new_storage(self, size: int, is_constant: bool = False) -> int:
         self.storage_bytes.append(size)
@@ -187,10 +198,8 @@ class Lowering:
 
     def _derive_views(self, storage: int, value: int) -> None:
         derived: dict[int, int] = {}
-        for name in list(self.live):
+        for name in sorted(self.names_of.get(storage, ()), key=self.live.__getitem__):
             old = self.meaning[name]
-            if self.tensor_storage[old] != storage:
-                continue
             if old == self.storage_root[storage]:
                 new = value
                 self.first_name[new] = name if self.first_name[new] < 0 else self.first_name[new]
@@ -202,7 +211,7 @@ class Lowering:
                 self.instructions.append((RUN_CALL, call))
                 self._drop(new)  # its names hold it below
                 derived[old] = new
-            self.meaning[name] = new
+            self._mean(name, new)
             self._hold(new)
             self._drop(old)
 
@@ -217,20 +226,20 @@ class Lowering:
         self.instructions.append((RELEASE_STORAGE, self.tensor_storage[tensor]))
 
     def _copy(self, name: int, source: int) -> None:
-        self.meaning[name] = self.meaning[source]
-        self.live[name] = None
+        self._mean(name, self.meaning[source])
         self._hold(self.meaning[name])
 
     def _copy_from(self, name: int, source: int) -> None:
         old, new = self.meaning[name], self.meaning[source]
         if old == new:
             return
-        self.meaning[name] = new
+        self._mean(name, new)
         self._drop(old)
         self._hold(new)
 
     def _release(self, name: int, _: int) -> None:
         del self.live[name]
+        self.names_of[self.tensor_storage[self.meaning[name]]].discard(name)
         self._drop(self.meaning[name])
 
     def _backward(self, _a: int, _b: int) -> None:

@@ -1,7 +1,8 @@
 """The memory models by name, with their settings: ``counter``, ``arena(small_area=10MiB)``.
 
 What stands in the column ``memory``, in the key of a sweep's cell, and behind ``--memory``. What
-the models do is in ``memory.py`` and ``arena.py``; a new one is declared here and in
+the models do is in ``memory.py``, ``arena.py`` and ``caching.py``, whose settings are spelled as
+PyTorch does (``caching(max_split_size_mb:128)``); a new one is declared here and in
 ``compiled.py``.
 """
 
@@ -12,11 +13,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .allocator_settings import DEFAULTS, AllocatorSettings, parse_settings
 from .budgets import parse_budget
 from .errors import BudgetError, InputError, UnknownNameError
 from .texts import split_list
 
-COUNTER = "counter"
+COUNTER, ARENA, CACHING = "counter", "arena", "caching"
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<arguments>.*)\)", re.DOTALL)
 
 
@@ -57,8 +59,20 @@ def _arena(arguments: list[str]) -> MemoryModel:
         if key != "small_area" or not equals:
             raise InputError(f"memory arena({argument}): its setting is small_area=BYTES")
         small = _bytes(value, "memory arena: small_area")
-    shown = f"arena(small_area={small})" if small else "arena"
-    return MemoryModel(shown, "arena", (small,))
+    shown = f"{ARENA}(small_area={small})" if small else ARENA
+    return MemoryModel(shown, ARENA, (small,))
+
+
+def _caching(arguments: list[str]) -> MemoryModel:
+    settings = parse_settings(",".join(arguments))
+    shown = f"{CACHING}({settings})" if settings != DEFAULTS else CACHING
+    return MemoryModel(shown, CACHING, settings.as_integers())
+
+
+def settings_of(name: str) -> AllocatorSettings:
+    """Read the settings out of the full name of a caching model."""
+    called = _CALL.fullmatch(name)
+    return parse_settings(called["arguments"]) if called else DEFAULTS
 
 
 def _bytes(text: str, where: str) -> int:
@@ -77,7 +91,8 @@ def _bytes(text: str, where: str) -> int:
 # Readers of the settings, by name of the model.
 MODELS: dict[str, tuple[Callable[[list[str]], MemoryModel], str]] = {
     COUNTER: (_counter, "counts bytes: what fits the budget in sum, fits"),
-    "arena": (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
+    ARENA: (_arena, "one arena, best fit, 512-byte rounding; small_area=BYTES sets some apart"),
+    CACHING: (_caching, "PyTorch's caching allocator; KEY:VALUE as in PYTORCH_CUDA_ALLOC_CONF"),
 }
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 
-class Lives(NamedTuple):
+class StorageUses(NamedTuple):
     """When each storage of a Program is made and read, calls as times.
 
     Attributes
@@ -44,13 +44,13 @@ class Lives(NamedTuple):
     demand: Int64
 
 
-def least_remat_ns(program: Program, lives: Lives, call: int, budget: int) -> float:
+def least_remat_ns(program: Program, lives: StorageUses, call: int, budget: int) -> float:
     """Give a lower bound of what runs again after a moment, in ns.
 
     Parameters
     ----------
     program : Program
-    lives : Lives
+    lives : StorageUses
         Of the program.
     call : int
         The moment: when it runs for the first time.
@@ -76,7 +76,7 @@ def least_remat_ns(program: Program, lives: Lives, call: int, budget: int) -> fl
 class _LinearProgram:
     """Minimize ``cost x`` where ``matrix x >= least`` and ``x`` is from 0 to ``most``."""
 
-    def __init__(self, program: Program, lives: Lives, call: int, budget: int) -> None:
+    def __init__(self, program: Program, lives: StorageUses, call: int, budget: int) -> None:
         is_read = np.zeros(len(lives.size), np.bool_)
         is_read[lives.read_storage[lives.read_call == call]] = True
         is_old = (lives.maker < call) & ~lives.is_constant & ~is_read
@@ -96,7 +96,7 @@ class _LinearProgram:
         room = budget - int(lives.demand[call] - lives.size[spanning].sum())
         self.rows.append((np.arange(len(held)), -lives.size[held].astype(np.float64), -float(room)))
 
-    def _fill(self, lives: Lives, spanning: Int64) -> None:
+    def _fill(self, lives: StorageUses, spanning: Int64) -> None:
         """Note the rows: what is read later, then what calls read."""
         storage, call = self.column_of_storage, self.column_of_call
         wanted = np.stack([storage[spanning], call[lives.maker[spanning]]], 1)

@@ -163,6 +163,29 @@ def best_fit(state: State, area: int, size_bytes: int) -> int:
 
 
 @kernel
+def next_larger(state: State, p: int) -> int:
+    """Find the free piece that follows one in the tree of its area; NONE if none does."""
+    found, node = NONE, state.pieces[state.pieces[p].area].left
+    while node != NONE:
+        if _precedes(state, p, node):
+            found, node = node, state.pieces[node].left
+        else:
+            node = state.pieces[node].right
+    return found
+
+
+@kernel
+def has_records(state: State, count: int) -> bool:
+    """Say whether so many pieces more can be kept."""
+    left = len(state.pieces) - state.space[0].pieces
+    spare = state.space[0].spare
+    while left < count and spare != NONE:
+        left += 1
+        spare = state.pieces[spare].after
+    return left >= count  # type: ignore[no-any-return]
+
+
+@kernel
 def largest(state: State, area: int) -> int:
     """Find the largest free piece; NONE if none is."""
     found, node = NONE, state.pieces[area].left

@@ -51,6 +51,7 @@ class Settings:
     link: Link | None = None
     transfers: int = 0  # at most so many
     sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
+    drops_intermediates: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Run:
             settings.policy == BANISH or self.program.has_irreplaceable,
             settings.logs_events,
             settings.in_place,
+            settings.drops_intermediates,
             _or_no_limit(settings.pause_at_bytes),
             seeded(settings.seed),
         )

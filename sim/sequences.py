@@ -35,7 +35,7 @@ NOT_USED = -1
 DRAWS = 1 << 20
 
 
-class Search(Bundle):
+class Sequences(Bundle):
     """The sequence reached, the one tried and the best, each with its length and cost."""
 
     order: Any
@@ -60,7 +60,7 @@ class Search(Bundle):
 
 
 @kernel
-def look_back(graph: GraphArrays, search: Search, stop: int) -> None:
+def look_back(graph: GraphArrays, search: Sequences, stop: int) -> None:
     """Go from the end of the trial to ``stop``: the peak of that part, and each value's next use.
 
     Repeats that make nothing that is used are blanked.
@@ -100,7 +100,7 @@ def look_back(graph: GraphArrays, search: Search, stop: int) -> None:
 
 
 @kernel
-def compact(search: Search) -> None:
+def compact(search: Sequences) -> None:
     """Close the gaps of the trial."""
     here, length = search.run[0], 0
     for at in range(here.trial_length):
@@ -111,7 +111,7 @@ def compact(search: Search) -> None:
 
 
 @kernel
-def measure(graph: GraphArrays, search: Search) -> bool:
+def measure(graph: GraphArrays, search: Sequences) -> bool:
     """Say whether the trial fits; clean it, and find its peak."""
     look_back(graph, search, 0)
     before = search.run[0].trial_length
@@ -122,7 +122,7 @@ def measure(graph: GraphArrays, search: Search) -> bool:
 
 
 @kernel
-def gain_of(graph: GraphArrays, search: Search, value: int) -> int:
+def gain_of(graph: GraphArrays, search: Sequences, value: int) -> int:
     """Give the bytes that the peak would lose: less what is kept longer to make the value again."""
     gain = graph.size[value]
     node = search.producer[value]
@@ -133,7 +133,7 @@ def gain_of(graph: GraphArrays, search: Search, value: int) -> int:
 
 
 @kernel
-def choose_value(graph: GraphArrays, search: Search, noise: int) -> int:
+def choose_value(graph: GraphArrays, search: Sequences, noise: int) -> int:
     """Choose a value that lives across the peak, by cost per byte and chance; -1 if none can go."""
     here, chosen, least = search.run[0], -1, 0.0
     for value in range(len(graph.size)):
@@ -157,7 +157,7 @@ def choose_value(graph: GraphArrays, search: Search, noise: int) -> int:
 
 
 @kernel
-def collect_chain(graph: GraphArrays, search: Search, value: int) -> int:
+def collect_chain(graph: GraphArrays, search: Sequences, value: int) -> int:
     """Collect the nodes to compute for a value from what lives across the peak; give their number.
 
     0 if it takes too many, or one that cannot run again.
@@ -186,7 +186,7 @@ def collect_chain(graph: GraphArrays, search: Search, value: int) -> int:
 
 
 @kernel
-def insert_chain(graph: GraphArrays, search: Search, count: int, place: int) -> bool:
+def insert_chain(graph: GraphArrays, search: Sequences, count: int, place: int) -> bool:
     """Insert the nodes of the chain, ascending, before a place of the trial."""
     here, n_nodes = search.run[0], len(graph.cost)
     if here.trial_length + count > len(search.trial):
@@ -205,7 +205,7 @@ def insert_chain(graph: GraphArrays, search: Search, count: int, place: int) -> 
 
 
 @shared_kernel
-def repair(graph: GraphArrays, search: Search, noise: int) -> bool:
+def repair(graph: GraphArrays, search: Sequences, noise: int) -> bool:
     """Have one value that lives across the peak computed again; say whether one can."""
     here = search.run[0]
     look_back(graph, search, here.peak_at)
@@ -231,7 +231,7 @@ def copy_sequence(source: NDArray[Any], target: NDArray[Any], length: int) -> No
 
 
 @kernel
-def take_out(graph: GraphArrays, search: Search) -> int:
+def take_out(graph: GraphArrays, search: Sequences) -> int:
     """Take a random repeat out of the trial; give where it was, or -1 if there is none."""
     here, n_nodes = search.run[0], len(graph.cost)
     start = draw_below(search, here.trial_length)  # type: ignore[arg-type]
@@ -245,7 +245,7 @@ def take_out(graph: GraphArrays, search: Search) -> int:
 
 
 @kernel
-def put_elsewhere(graph: GraphArrays, search: Search, at: int, code: int) -> None:
+def put_elsewhere(graph: GraphArrays, search: Sequences, at: int, code: int) -> None:
     """Put a repeat that stood somewhere to a place near by."""
     here, n_nodes = search.run[0], len(graph.cost)
     width = 1 + draw_below(search, 64)  # type: ignore[arg-type]
@@ -263,7 +263,7 @@ def put_elsewhere(graph: GraphArrays, search: Search, at: int, code: int) -> Non
 
 
 @kernel
-def is_accepted(search: Search) -> bool:
+def is_accepted(search: Sequences) -> bool:
     """Say whether the trial is cheap enough, by Metropolis' rule."""
     here = search.run[0]
     if here.trial_cost <= here.cost:
@@ -273,7 +273,7 @@ def is_accepted(search: Search) -> bool:
 
 
 @kernel
-def keep_trial(search: Search) -> None:
+def keep_trial(search: Sequences) -> None:
     """Let the trial be where the search is, and the best if it is."""
     here = search.run[0]
     copy_sequence(search.trial, search.order, here.trial_length)
@@ -284,7 +284,7 @@ def keep_trial(search: Search) -> None:
 
 
 @shared_kernel
-def step(graph: GraphArrays, search: Search) -> bool:
+def step(graph: GraphArrays, search: Sequences) -> bool:
     """Try one change of the sequence; say whether there was anything to change."""
     here = search.run[0]
     copy_sequence(search.order, search.trial, here.length)
@@ -308,7 +308,7 @@ def step(graph: GraphArrays, search: Search) -> bool:
     return True
 
 
-def anneal(graph: GraphArrays, search: Search, steps: int) -> int:
+def anneal(graph: GraphArrays, search: Sequences, steps: int) -> int:
     """Take a number of steps while it gets colder; give how many there were."""
     here = search.run[0]
     for i in range(steps):
@@ -318,7 +318,7 @@ def anneal(graph: GraphArrays, search: Search, steps: int) -> int:
     return steps
 
 
-def make_fit(graph: GraphArrays, search: Search, steps: int) -> int:
+def make_fit(graph: GraphArrays, search: Sequences, steps: int) -> int:
     """Repair the trial until it fits: 1 if it does, 0 if it goes on, -1 if nothing more can go."""
     for _ in range(steps):
         if measure(graph, search):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import choosing, compiled, report
+from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, InputError, UnknownNameError
 from .heuristics.methods import get
@@ -21,8 +21,9 @@ from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
 from .links import NO_LINK, parse_link
 from .lowering import MUTATIONS
-from .memory_models import COUNTER, find_memory, parse_memory
+from .memory_models import ARENA, COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
+from .partition import sides
 from .pythonchoice import PythonScan
 from .result import RunResult, slowdown
 from .runner import Chooser, Run, Settings, remat_limit_ns
@@ -172,6 +173,7 @@ def settings_for(
     work: Workload, heuristic: Heuristic, budget_bytes: int | None, options: Options
 ) -> Settings:
     """Put what a run is asked for into the engine's terms."""
+    check_memory(heuristic, options)
     walks_afresh = options.count_accesses or _is_partial(heuristic)
     needs = heuristic.needs_bits
     memory = find_memory(options.memory)
@@ -186,7 +188,24 @@ def settings_for(
         logs_events=options.event_log,
         memory=memory.model,
         memory_settings=memory.settings,
+        sides=sides(work.trace, work.program, heuristic.partition),
+        drops_intermediates=heuristic.drops_intermediates,
     )
+
+
+def check_memory(heuristic: Heuristic, options: Options) -> None:
+    """Refuse a heuristic that needs addresses where memory has none, or many stretches of them.
+
+    Raises
+    ------
+    HeuristicError
+        If it cannot be.
+    """
+    if heuristic.needs_addresses and find_memory(options.memory).model != ARENA:
+        raise HeuristicError(
+            f"{heuristic.name}: memory {options.memory}: it evicts neighbors in one stretch of "
+            f"addresses: give memory={ARENA} (--memory {ARENA})"
+        )
 
 
 def _is_partial(heuristic: Heuristic) -> bool:
@@ -247,6 +266,8 @@ def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
     needs = heuristic.needs_bits
     if heuristic.kind == "random":
         return choosing.make_random_choose()
+    if heuristic.kind == "window":
+        return windows.make_window_choose(function, needs)
     if _is_partial(heuristic):
         return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size

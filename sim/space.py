@@ -11,7 +11,7 @@ import numpy as np
 FREE, SCRATCH, HEAD = -1, -2, -3  # in place of a storage; SCRATCH: while a call runs only
 NONE = -1  # no piece
 LOW, HIGH = 0, 1  # ends of a piece, by address
-SETTINGS_LENGTH = 16  # most settings of a memory model
+SETTINGS_LENGTH = 24  # most settings of a memory model
 
 # What a memory model with addresses accounts for.
 SPACE_FIELDS = np.dtype(

@@ -13,208 +13,39 @@ one, and failed states are known again by what is left to place.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-import numpy as np
-
-from .jit import Bundle, kernel, shared_kernel
-
-# How a search ends.
-FOUND, IMPOSSIBLE, GOING_ON, NO_ROOM = 1, 0, -1, -2
-NOT_PLACED, NONE, FAR = -1, -1, 1 << 61
-MIXED = 2862933555777941757  # odd, and far from anything regular: mixes keys of states
-
-RUN_FIELDS = np.dtype(
-    [("capacity", "i8"), ("depth", "i8"), ("is_entering", "i8"), ("trail", "i8"), ("waiting", "i8"),
-     ("low", "i8"), ("limit", "i8"), ("nodes", "i8")],
-    align=True,
-)  # fmt: skip
-# A node of the path: its part of time and where it begins in the stacks.
-FRAME_FIELDS = np.dtype(
-    [("first", "i8"), ("end", "i8"), ("address", "i8"), ("rank", "i8"), ("next_part", "i8"),
-     ("back", "i8"), ("left", "i8"), ("left_end", "i8"), ("choice", "i8"), ("choice_end", "i8"),
-     ("next_choice", "i8"), ("placed", "i8"), ("trail", "i8"), ("waiting", "i8"), ("key", "i8")],
-    align=True,
-)  # fmt: skip
-PART_FIELDS = np.dtype(
-    [("first", "i8"), ("end", "i8"), ("address", "i8"), ("rank", "i8"), ("next_part", "i8"),
-     ("back", "i8")],
-    align=True,
-)  # fmt: skip
-TRAIL_FIELDS = np.dtype([("buffer", "i8"), ("address", "i8")], align=True)
-FAILED_FIELDS = np.dtype([("key", "i8"), ("address", "i8"), ("rank", "i8")], align=True)
-
-
-class Stack(Bundle):
-    """The buffers: their sections, sizes, who lives with whom, and the order of preference."""
-
-    first: Any
-    end: Any
-    size: Any
-    alignment: Any
-    rank: Any
-    by_rank: Any
-    neighbor_pointer: Any
-    neighbors: Any
-    code: Any  # a random number for each
-
-    LAYOUT: ClassVar[dict[str, Any]] = {
-        "first": np.int32,
-        "end": np.int32,
-        "size": np.int64,
-        "alignment": np.int64,
-        "rank": np.int32,
-        "by_rank": np.int32,
-        "neighbor_pointer": np.int64,
-        "neighbors": np.int32,
-        "code": np.int64,
-    }
-
-
-class Tree(Bundle):
-    """Where a search is."""
-
-    lowest: Any  # by buffer: the lowest address that those placed leave it
-    bound: Any  # by buffer, of those left: no solution below this node has it lower
-    at: Any  # addresses
-    load: Any  # by section: bytes left to place
-    floor: Any  # by section: nothing is placed below from here on
-    cover: Any  # by section: buffers left that live across its beginning
-    left: Any  # stack of the buffers that are left at each node
-    choices: Any  # stack of those that can be next
-    frames: Any
-    parts: Any  # stack of parts of time that wait
-    trail: Any  # what to undo in `lowest`
-    failed: Any  # states that have no solution
-    run: Any
-
-    LAYOUT: ClassVar[dict[str, Any]] = {
-        "lowest": np.int64,
-        "bound": np.int64,
-        "at": np.int64,
-        "load": np.int64,
-        "floor": np.int64,
-        "cover": np.int32,
-        "left": np.int32,
-        "choices": np.int32,
-        "frames": FRAME_FIELDS,
-        "parts": PART_FIELDS,
-        "trail": TRAIL_FIELDS,
-        "failed": FAILED_FIELDS,
-        "run": RUN_FIELDS,
-    }
+from .jit import kernel, shared_kernel
+from .stacking_bounds import (
+    bound_all,
+    fill_floors,
+    has_missed,
+    is_known,
+    late_ones_fit,
+    note_failure,
+    raise_missed,
+    sections_fit,
+)
+from .stacking_state import FOUND, GOING_ON, IMPOSSIBLE, NO_ROOM, NONE, NOT_PLACED, Stack, Tree
 
 
 @kernel
-def has_missed(stack: Stack, tree: Tree, buffer: int) -> bool:
-    """Say whether a buffer could have been placed before what was placed last."""
-    frame, low = tree.frames[tree.run[0].depth], tree.lowest[buffer]
-    return low < frame.address or (low == frame.address and stack.rank[buffer] < frame.rank)
+def chain_parts(tree: Tree, begin: int, next_part: int) -> None:
+    """Let the parts from a place on be entered one after the other, the shortest, last, first."""
+    end = tree.run[0].waiting
+    for i in range(begin + 1, end):
+        at = i
+        while at > begin and part_length(tree, at - 1) < part_length(tree, at):
+            one, other = tree.parts[at - 1], tree.parts[at]
+            one.first, other.first = other.first, one.first
+            one.end, other.end = other.end, one.end
+            at -= 1
+    for i in range(begin, end):
+        tree.parts[i].next_part = next_part if i == begin else i - 1
 
 
 @kernel
-def bound_of_missed(stack: Stack, tree: Tree, buffer: int) -> int:
-    """Give the lowest address of one that missed its place: it rests on another that is left."""
-    found = FAR
-    first, end = stack.neighbor_pointer[buffer], stack.neighbor_pointer[buffer + 1]
-    for i in range(first, end):
-        other = stack.neighbors[i]
-        if tree.at[other] == NOT_PLACED:
-            found = min(found, tree.bound[other] + stack.size[other])
-    return found
-
-
-@kernel
-def bound_all(stack: Stack, tree: Tree) -> None:
-    """Bound the addresses of what is left from below, and note the lowest end that is possible."""
-    here = tree.run[0]
-    frame = tree.frames[here.depth]
-    here.low = FAR
-    for i in range(frame.left, frame.left_end):
-        buffer = tree.left[i]
-        here.low = min(here.low, tree.lowest[buffer] + stack.size[buffer])
-        tree.bound[buffer] = max(tree.lowest[buffer], frame.address)
-
-
-@kernel
-def raise_missed(stack: Stack, tree: Tree) -> bool:
-    """Raise the bounds of those that missed their place; say whether all still fit."""
-    here = tree.run[0]
-    frame = tree.frames[here.depth]
-    for i in range(frame.left, frame.left_end):
-        buffer = tree.left[i]
-        if has_missed(stack, tree, buffer):
-            low = bound_of_missed(stack, tree, buffer)
-            if low + stack.size[buffer] > here.capacity:
-                return False
-            tree.bound[buffer] = max(tree.bound[buffer], low)
-    return True
-
-
-@kernel
-def fill_floors(stack: Stack, tree: Tree) -> None:
-    """Let each section have the lowest bound of what is left there, and count what crosses cuts."""
-    frame = tree.frames[tree.run[0].depth]
-    for section in range(frame.first, frame.end):
-        tree.floor[section], tree.cover[section] = FAR, 0
-    for i in range(frame.left, frame.left_end):
-        buffer = tree.left[i]
-        low, first = tree.bound[buffer], stack.first[buffer]
-        tree.floor[first] = min(tree.floor[first], low)
-        for section in range(first + 1, stack.end[buffer]):
-            tree.floor[section] = min(tree.floor[section], low)
-            tree.cover[section] += 1
-
-
-@kernel
-def sections_fit(tree: Tree) -> bool:
-    """Say whether what is left fits in each section; note how high the next one can be at most."""
-    here = tree.run[0]
-    frame = tree.frames[here.depth]
-    here.limit = here.capacity
-    for section in range(frame.first, frame.end):
-        if tree.load[section] > 0:
-            if tree.floor[section] + tree.load[section] > here.capacity:
-                return False
-            here.limit = min(here.limit, here.capacity - tree.load[section])
-    return True
-
-
-@kernel
-def state_key(stack: Stack, tree: Tree) -> int:
-    """Mix what is left and where it could be lowest into a number that is not 0."""
-    frame, key = tree.frames[tree.run[0].depth], 0
-    for i in range(frame.left, frame.left_end):
-        buffer = tree.left[i]
-        mixed = (tree.lowest[buffer] + 1) * stack.code[buffer]
-        mixed = (mixed ^ (mixed >> 29)) * MIXED
-        key += mixed ^ (mixed >> 31)
-    return key if key != 0 else 1
-
-
-@kernel
-def is_known(stack: Stack, tree: Tree) -> bool:
-    """Say whether a state that allowed at least as much has failed; else note it as under way."""
-    frame = tree.frames[tree.run[0].depth]
-    frame.key = state_key(stack, tree)
-    failed = tree.failed[frame.key & (len(tree.failed) - 1)]
-    if failed.key != frame.key:
-        return False
-    earlier = failed.address < frame.address
-    return earlier or (failed.address == frame.address and failed.rank <= frame.rank)
-
-
-@kernel
-def note_failure(tree: Tree) -> None:
-    """Remember that the state of the last node has no solution."""
-    frame = tree.frames[tree.run[0].depth]
-    if frame.key == 0:
-        return
-    failed = tree.failed[frame.key & (len(tree.failed) - 1)]
-    earlier = frame.address < failed.address
-    earlier = earlier or (frame.address == failed.address and frame.rank < failed.rank)
-    if failed.key != frame.key or earlier:
-        failed.key, failed.address, failed.rank = frame.key, frame.address, frame.rank
+def part_length(tree: Tree, number: int) -> int:
+    """Count the sections of a part of time."""
+    return tree.parts[number].end - tree.parts[number].first
 
 
 @kernel
@@ -222,21 +53,21 @@ def split(tree: Tree) -> bool:
     """Cut the part of time of the last node where nothing crosses; say whether it fell apart."""
     here = tree.run[0]
     frame = tree.frames[here.depth]
-    before, next_part, first = here.waiting, frame.next_part, frame.first
+    before, first = here.waiting, frame.first
     for section in range(frame.first + 1, frame.end + 1):
         if section < frame.end and tree.cover[section] > 0:
             continue
         if tree.load[section - 1] > 0:
             part = tree.parts[here.waiting]
             part.first, part.end, part.back = first, section, here.depth
-            part.address, part.rank, part.next_part = frame.address, frame.rank, next_part
-            next_part = here.waiting
+            part.address, part.rank = frame.address, frame.rank
             here.waiting += 1
         first = section
-    if here.waiting - before > 1:
-        return True
-    here.waiting = before
-    return False
+    if here.waiting - before < 2:
+        here.waiting = before
+        return False
+    chain_parts(tree, before, frame.next_part)
+    return True
 
 
 @kernel
@@ -304,6 +135,8 @@ def look(stack: Stack, tree: Tree) -> int:
         return GOING_ON
     fill_floors(stack, tree)
     if not sections_fit(tree):
+        return GOING_ON
+    if not late_ones_fit(stack, tree):
         return GOING_ON
     if split(tree):
         enter_part(stack, tree, here.waiting - 1)

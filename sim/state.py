@@ -32,6 +32,7 @@ NEEDS_CLASSES = 4  # union-find classes of evicted storages
 NEEDS_SET = 8  # the evicted neighborhood as one set, walked for each score
 NEEDS_NEXT_USE = 16  # when the trace uses the storage next: looks ahead
 NEEDS_LAST_STEP = 32  # when its counterpart of the step before was used next
+NEEDS_CALL = 64  # the classes of what its own call reads and makes; with classes
 NEEDS = {
     "ancestors": NEEDS_ANCESTORS,
     "descendants": NEEDS_DESCENDANTS,
@@ -39,6 +40,7 @@ NEEDS = {
     "set": NEEDS_SET,
     "next_use": NEEDS_NEXT_USE,
     "last_step": NEEDS_LAST_STEP,
+    "call": NEEDS_CALL,
 }
 
 NEVER = np.iinfo(np.int64).min  # the last access of a storage that was never accessed
@@ -54,6 +56,7 @@ ASKED_FIELDS = [
     ("tracks_waiting", "i8"),  # banish's sets are kept
     ("logs_events", "i8"),
     ("in_place", "i8"),  # results may take over the bytes of operands
+    ("drops_intermediates", "i8"),  # what was recomputed for a recomputation only goes at once
     ("pause_at_bytes", "i8"),  # stop when this much is in use
     ("random", "i8"),  # of the generator
 ]
@@ -88,9 +91,11 @@ RUN_FIELDS = np.dtype(
         ("lost_ns", "i8"),  # cost that classes have lost so far
         ("class_end", "i8"),
         ("class_floor_ns", "i8"),  # no class costs less: 0, until one does
-        # of the storage being scored: its evicted neighborhood as a set, its next use
+        # of the storage being scored: its evicted neighborhood as a set, its call's evicted
+        # operands and results, its next use
         ("set_ns", "i8"),
         ("set_last_access", "i8"),
+        ("call_ns", "i8"),
         ("next_use_ns", "f8"),
         # victims chosen, and the score of the first; buffers that Python empties
         ("victims", "i8"),

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import msgspec
 import profile_files
+from rematsim.allocation_layout import starting_layout
 from rematsim.errors import InputError, MissingExtraError, TraceError
 from rematsim.traces import curves
 from rematsim.traces.contents import Content
@@ -26,6 +27,7 @@ from rematsim.traces.limiting import memory_limited
 from rematsim.traces.trace import Trace
 
 TRACE_READERS = {"execution": execution_trace, "chakra": chakra, "onnx": onnx_model}
+EVENT_READERS = {"kineto": kineto, "snapshot": memory_snapshot}
 CURVE_READERS = {"kineto": kineto, "snapshot": memory_snapshot, "timeline": memory_timeline}
 TIMELINE = b"[[1,2,3],[[1,2],[3,4],[0,0]]]"
 MESSAGES = ("chakra", "onnx")  # kinds that are messages of Protocol Buffers
@@ -47,6 +49,20 @@ def seeds() -> dict[str, list[bytes]]:
     }
 
 
+def check_events(kind: str, data: bytes) -> None:
+    """Read the events of what has a curve: they come out, and a start of them, or one line."""
+    if kind not in EVENT_READERS:
+        return
+    try:
+        events = EVENT_READERS[kind].read_events(Content.of_bytes(data, "fuzzed"), None)  # type: ignore[attr-defined]
+    except TraceError as error:
+        assert "\n" not in str(error)
+        return
+    assert len(events.kinds) == len(events.allocated_bytes) > 0
+    assert (events.sizes > 0).all() and (events.addresses >= 0).all()
+    assert starting_layout(events).held_bytes >= 0
+
+
 def check(kind: str, data: bytes) -> Trace | curves.Curve | None:
     """Read bytes as one kind of profile: a value comes out, or one line that says why not."""
     content = Content.of_bytes(data, "fuzzed")
@@ -54,6 +70,7 @@ def check(kind: str, data: bytes) -> Trace | curves.Curve | None:
         if kind in CURVE_READERS:
             with unittest.mock.patch.object(memory_snapshot, "_ask", unpickle_here):
                 curve: curves.Curve = CURVE_READERS[kind].read_curve(content, None)  # type: ignore[attr-defined]
+                check_events(kind, data)
             assert len(curve.time_ns) == len(curve.allocated_bytes) > 0
             return curve
         with unittest.mock.patch.object(onnx_graph, "_ask", read_here):

@@ -27,6 +27,7 @@ TRACES = (("synthetic:transformer:1,steps=2", "0.9x"), ("synthetic:random:6", "0
 PLACED = (("bundled:unet", "h_DTR_eq", "0.8x"), ("synthetic:transformer:1", "h_LRU", "1x"))
 MEMORIES = ("arena", "arena(small_area=1MiB)")
 COUNTED = ("h_DTR", "h_DTR_eq")
+ADDRESSED = ("Coop", "Coop(partition=density,drop=true)", "h_DTE", "h_MegEngine")
 
 # Run again by a second interpreter, as a script, without the compiler.
 WITHOUT_COMPILER = {"NUMBA_DISABLE_JIT": "1"}
@@ -35,6 +36,7 @@ WITHOUT_COMPILER = {"NUMBA_DISABLE_JIT": "1"}
 def rows() -> list[dict[str, Any]]:
     """Run two small traces under everything above."""
     from rematsim import execute, load_trace, plan_trace, simulate
+    from rematsim.inspection import enlarged
     from rematsim.plan import plan_of_run
     from rematsim.workload import workload
 
@@ -44,6 +46,9 @@ def rows() -> list[dict[str, Any]]:
         for heuristic, (policy, mutation) in itertools.product(HEURISTICS, MODES):
             options = {"deallocation": policy, "mutation": mutation, "seed": 3, "cached": False}
             results.append(simulate(trace, heuristic, budget, **options))
+        for heuristic, (policy, mutation) in itertools.product(ADDRESSED, MODES):
+            options = {"deallocation": policy, "mutation": mutation, "memory": "arena"}
+            results.append(simulate(enlarged(trace), heuristic, budget, cached=False, **options))
         for heuristic in COUNTED:
             results.append(simulate(trace, heuristic, budget, count_accesses=True, cached=False))
         online = simulate(trace, "h_DTR_eq", budget, event_log=True, cached=False)

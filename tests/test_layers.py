@@ -13,15 +13,18 @@ import pytest
 LAYERS = {
     "foundation": "errors opcodes files garbage texts budgets jit compiler traces.cache",
     "traces": "traces",
-    "engine": "program view_folding schedules static_graph plan plan_files plan_reading following "
-    "sequences ondemand space state layout lowering memory serving pieces arena pool events "
-    "randomness classes neighborhood nextuse residence engine choosing compiled runner workload "
-    "moment_bounds bounds requirements result report buffers buffer_files lifetimes placing "
-    "stacking traffic transfers transferring event_fields waiting links lanes moved_schedules",
+    "engine": "allocator_settings program view_folding schedules static_graph plan plan_files "
+    "plan_reading following sequences ondemand space state layout lowering memory serving pieces "
+    "arena segments expanding caching event_replay partition pool events randomness classes "
+    "neighborhood nextuse residence engine choosing windows compiled runner workload moment_bounds "
+    "bounds requirements result report buffers buffer_files lifetimes placing stacking "
+    "stacking_bounds stacking_state traffic transfers transferring event_fields waiting links "
+    "lanes moved_schedules",
     "heuristics": "heuristics",
-    "simulation": "pythonchoice memory_models allocation simulation checkpointing comparison "
-    "conformance inspection audit audit_addresses audit_facts audit_ledger audit_plan audit_scores "
-    "audit_transfers execution plan_diff planning grid store workers sweeps addressing "
+    "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
+    "simulation checkpointing comparison conformance inspection audit audit_addresses "
+    "audit_caching audit_facts audit_ledger audit_plan audit_scores audit_transfers execution "
+    "plan_diff planning grid store workers sweeps addressing "
     "story live overheads causes scores worth explaining side_by_side",
     "package": "rematsim",
     "analysis": "analysis",

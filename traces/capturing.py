@@ -8,26 +8,26 @@ in ``recorder.py``, what becomes of it in ``lowering.py``, and what to expect in
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingExtraError, TraceError
+from .arguments import check_count, check_name, check_step
 from .importers.dtr_export import exportable
 from .lowering import to_trace
 from .merging import merge
 from .noting import notes_of
 from .recording import Recording, live_bytes
-from .saving import is_log, save_trace
+from .saving import file_name, is_log, save_trace
 from .stepping import repeats, whole
 from .trace import Trace
+from .wording import show
 
 try:
-    from .sessions import Session
+    from .sessions import Session, check_parts
 except ImportError as error:
     raise MissingExtraError(f"capture needs PyTorch ({error}): pip install torch") from error
 
@@ -88,7 +88,7 @@ class Capture:
 
         In a log, a call that updates what it is given and returns something is two calls.
         """
-        said = exportable(self.trace)[0] if is_log(os.fsdecode(path)) else self.trace
+        said = exportable(self.trace)[0] if is_log(file_name(path)) else self.trace
         save_trace(said, path)
 
 
@@ -119,7 +119,8 @@ def capture(
     Raises
     ------
     InputError
-        If another capture is running, or the model is compiled.
+        If another capture is running, an argument is not what it should be, or the model is
+        compiled.
     TraceError
         If recording had to stop, or the repeats are not the same run.
 
@@ -136,6 +137,7 @@ def capture(
     >>> log.save("mlp.log.gz")  # doctest: +SKIP
     """
     check_count("repeat", repeat)
+    check_name(name)
     log = Capture(name)
     session = Session(name, _listed(model), _listed(optimizer), has_marks=repeat > 1)
     session.open()
@@ -180,11 +182,16 @@ def capture_steps(
 
     Raises
     ------
+    InputError
+        If an argument is not what it should be, or the model is compiled.
     TraceError
         If two runs do not call the same operators on the same storages in the same order.
     """
+    check_step("capture_steps: step", step)
+    check_count("warmup", warmup, least=0)
     check_count("repeat", repeat)
-    check_step(step, "capture_steps: step")
+    check_name(name)
+    check_parts(_listed(model), _listed(optimizer))
     for _ in range(warmup):
         step()
     recordings = []
@@ -218,26 +225,19 @@ def measure_workspaces(
 
     Raises
     ------
+    InputError
+        If an argument is not what it should be.
     TraceError
         If the step does not run as it was captured.
     """
     from .workspaces import with_workspaces
 
+    if not isinstance(log, Capture):
+        raise InputError(f"measure_workspaces: log {show(log)}: expected a Capture")
+    check_step("measure_workspaces: step", step)
+    check_parts(_listed(model), _listed(optimizer))
+
     return Capture(log.name, with_workspaces(log.recording, step, model, optimizer))
-
-
-def check_count(what: str, value: Any) -> None:
-    """Refuse how many runs or steps to record, if it is no whole number from 1."""
-    if not isinstance(value, Integral):
-        raise InputError(f"{what} {value!r}: expected a whole number")
-    if value < 1:
-        raise InputError(f"{what} {value}: at least one must be recorded")
-
-
-def check_step(step: Any, what: str) -> None:
-    """Refuse what is to be called and cannot be."""
-    if not callable(step):
-        raise InputError(f"{what} {step!r}: expected a function without arguments")
 
 
 def _listed(given: Any) -> list[Any]:

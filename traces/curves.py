@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .wording import show
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .contents import Content
     from .importers.reader import Request
 
     Int64 = NDArray[np.int64]
@@ -88,14 +89,19 @@ def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Cu
     from .loading import open_content
 
     content = open_content(path)
+    reader = reader_of(content)
+    if reader is None:
+        known = "a CUDA memory snapshot, a Kineto trace or a memory timeline"
+        raise TraceError(f"no memory curve in it: it is neither {known}", content.where)
+    curve: Curve = reader.read_curve(content, device)
+    return curve
+
+
+def reader_of(content: Content) -> Any:
+    """Find the module that reads a profile; None: it is none."""
     head = content.head
-    for module in READERS:
-        reader = import_module(f".importers.{module}", __package__)
-        if reader.recognizes(head):
-            curve: Curve = reader.read_curve(content, device)
-            return curve
-    known = "a CUDA memory snapshot, a Kineto trace or a memory timeline"
-    raise TraceError(f"no memory curve in it: it is neither {known}", content.where)
+    readers = (import_module(f".importers.{name}", __package__) for name in READERS)
+    return next((reader for reader in readers if reader.recognizes(head)), None)
 
 
 def choose_device(sizes: dict[str, int], device: str | None, where: str) -> str:

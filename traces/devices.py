@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import UnknownNameError
+from .wording import show
 
 GIB = 1 << 30
 TERA = 1e12
@@ -165,11 +166,11 @@ def device(name: str) -> Device:
     >>> device("h100").bandwidth / 1e9
     3350.0
     """
-    if name in GPUS:
+    if isinstance(name, str) and name in GPUS:
         return GPUS[name]
     if name == CPU:
         return this_cpu()
-    raise UnknownNameError(f"device {name!r}: unknown; known: {', '.join(NAMES)}")
+    raise UnknownNameError(f"device {show(name)}: unknown; known: {', '.join(NAMES)}")
 
 
 @functools.cache

@@ -12,13 +12,14 @@ from typing import Any
 
 from ..errors import InputError
 from ..garbage import collection_paused
-from .capturing import Capture, check_count, check_step
+from .arguments import check_count, check_name, check_step
+from .capturing import Capture
 from .clocks import NoClock
 from .devices import DEFAULT, device
 from .estimating import with_estimated_times
 from .guarding import fake_tensors
 from .recording import Recording
-from .sessions import Session
+from .sessions import Session, check_parts
 from .stepping import whole
 
 
@@ -58,7 +59,8 @@ def capture_fake(
     Raises
     ------
     InputError
-        If target or device is not known, or CUDA is asked for that this torch was not built for.
+        If an argument is not what it should be, or a device is asked for that this torch was not
+        built for.
     TraceError
         If an operator needs values, or recording had to stop.
 
@@ -74,25 +76,24 @@ def capture_fake(
     ...     return lambda: train_step(model, optimizer), model, optimizer
     >>> capture_fake(make, target="cuda").save("llama.log.gz")  # doctest: +SKIP
     """
+    check_step("capture_fake: make", make)
     check_count("steps", steps)
-    check_step(make, "capture_fake: make")
+    check_count("warmup", warmup, least=0)
+    check_name(name)
     times_of = device(device_name)
     with collection_paused(), fake_tensors(target) as fakes:
-        step, model, optimizer = _taken_apart(make())
+        step, models, optimizers = _taken_apart(make())
         for _ in range(warmup):
             step()
-        recording = _record(step, model, optimizer, steps, name)
+        session = Session(name, models, optimizers, clock=NoClock())
+        recording = _record(session, step, steps)
     recording = replace(recording, notes=(*recording.notes, *fakes.notes()))
     source = f"fake capture of {name}, target {target}, times estimated for {times_of.title}"
     return Capture(name, with_estimated_times(recording, times_of), source)
 
 
-def _record(
-    step: Callable[[], object], model: Any, optimizer: Any, steps: int, name: str
-) -> Recording:
+def _record(session: Session, step: Callable[[], object], steps: int) -> Recording:
     """Run the steps that are captured."""
-    models, optimizers = ([x] if x is not None else [] for x in (model, optimizer))
-    session = Session(name, models, optimizers, clock=NoClock())
     session.open()
     try:
         for _ in range(steps):
@@ -104,15 +105,23 @@ def _record(
     return recording
 
 
-def _taken_apart(made: Any) -> tuple[Callable[[], object], Any, Any]:
-    """Return step, model and optimizer of what a user's function made."""
+def _taken_apart(made: Any) -> tuple[Callable[[], object], list[Any], list[Any]]:
+    """Return the step of what a user's function made, and the model and optimizer in it."""
+    parts = made if isinstance(made, tuple) else (made,)
     if hasattr(made, "step") and hasattr(made, "model"):
-        return made.step, made.model, getattr(made, "optimizer", None)
-    if isinstance(made, tuple) and made and callable(made[0]):
-        return (*made, None, None)[:3]
-    if callable(made):
-        return made, None, None
-    raise InputError(
-        f"capture_fake: make() returned {type(made).__name__}: expected the function that runs a "
-        "step, or a tuple of it, the model and the optimizer"
-    )
+        parts = (made.step, made.model, getattr(made, "optimizer", None))
+    if not (1 <= len(parts) <= 3 and callable(parts[0])):
+        raise InputError(
+            f"capture_fake: make() returned {_told(made)}: expected the function that runs a "
+            "step, or a tuple of it, the model and the optimizer"
+        )
+    step, model, optimizer = (*parts, None, None)[:3]
+    check_step("capture_fake: the step that make() returned", step)
+    models, optimizers = ([x] if x is not None else [] for x in (model, optimizer))
+    check_parts(models, optimizers)
+    return step, models, optimizers
+
+
+def _told(made: Any) -> str:
+    is_tuple = isinstance(made, tuple)
+    return f"a tuple of {len(made)}" if is_tuple else type(made).__name__

@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import math
 import re
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import takewhile
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -62,7 +65,9 @@ _LACKS = re.compile(  # what torch says of a device that it was built without
     r"not linked with support for (\w+)|not compiled with (\w+) enabled"
     r"|Storage device not recognized: (\w+)|without ATen_(cuda|xpu|mtia|hpu) library"
     r"|Cannot access accelerator device when none is available"  # to(0): a number means a GPU
+    r"|aten\._pin_memory|only CPU memory can be pinned|backend doesn't support events"
 )
+_DEVICE_MODULES = {"cuda", "xpu", "mps", "mtia", "accelerator"}  # of torch
 _DENSE = "use dense gradients (sparse=False), or "
 _CHECK = "_amp_foreach_non_finite_check_and_unscale_"
 
@@ -221,7 +226,23 @@ def _refuse_foreign(device: Any) -> None:
 def lacking_device(error: Exception) -> str | None:
     """Return the device that torch itself refuses as it was built without it, if that is it."""
     found = _LACKS.search(str(error))
-    return found and next((name.lower() for name in found.groups() if name), "cuda")
+    if found:
+        return next((name.lower() for name in found.groups() if name), "cuda")
+    return _device_asked(error.__traceback__)
+
+
+def _device_asked(trace: TracebackType | None) -> str | None:
+    """Return the device in whose module of torch an error was raised, if this torch lacks it.
+
+    Each call of such a module (streams, events, statistics) fails in words of its own.
+    """
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
+    for name in takewhile(lambda name: name.startswith("torch."), reversed(names)):
+        module = name.split(".")[1]
+        device = "cuda" if module == "accelerator" else module
+        if module in _DEVICE_MODULES and not has_backend(device):
+            return device
+    return None
 
 
 def said_of_fakes(error: Exception) -> str | None:

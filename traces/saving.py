@@ -7,11 +7,12 @@ tools. Reading is the business of ``loading.py``.
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from ..errors import UnknownNameError
+from ..errors import InputError, UnknownNameError
 from .trace import Trace
 from .unpacking import PACKED_SUFFIXES
-from .wording import place
+from .wording import place, show
 
 TRACE_SUFFIX = ".trace"
 LOG_SUFFIX = ".log"
@@ -37,7 +38,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     OutputError
         The file cannot be written; there is none then, or the old one.
     """
-    path = os.fsdecode(path)
+    path = file_name(path)
     if is_log(path):
         from .importers.dtr_writer import write_log
 
@@ -46,6 +47,20 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         from .importers.trace_writer import write_trace
 
         write_trace(trace, path)
+
+
+def file_name(path: Any) -> str:
+    """Return the name of a file to write; refuse what is none.
+
+    Raises
+    ------
+    InputError
+        It is neither text nor a path.
+    """
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise InputError(f"path {show(path)}: expected the name of a file") from None
 
 
 def is_log(path: str) -> bool:

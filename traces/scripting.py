@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from ..errors import InputError, RematsimError, Terminated, TraceError
+from .arguments import check_count, check_name
 from .capturing import Capture
 from .clocks import NoClock
 from .devices import device
@@ -98,7 +99,7 @@ def capture_script(
     InputError
         There is no such script, or what is wanted cannot be.
     """
-    _check(script, wanted)
+    _check(script, wanted, name)
     watch = _Watch(script, wanted, report)
     with ExitStack() as stack:
         fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
@@ -115,13 +116,13 @@ def capture_script(
     return Capture(name, recorded, f"{kind} of {script}")
 
 
-def _check(script: str, wanted: Wanted) -> None:
+def _check(script: str, wanted: Wanted, name: str) -> None:
     """Refuse what cannot be before anything runs."""
     if not Path(script).is_file():
         raise InputError(f"{script}: no such script")
-    for what, least in (("skip", 1), ("steps", 1), ("repeat", 1)):
-        if getattr(wanted, what) < least:
-            raise InputError(f"--{what} {getattr(wanted, what)}: at least {least}")
+    for what in ("skip", "steps", "repeat"):
+        check_count(f"--{what}", getattr(wanted, what))
+    check_name(name)
     if wanted.target:
         device(wanted.device)
 

@@ -31,7 +31,7 @@ from .refusing import (
 )
 from .unseen import makers_noticed
 
-__all__ = ["Session", "after_steps", "before_forward"]
+__all__ = ["Session", "after_steps", "before_forward", "check_parts"]
 
 _running: list[Session] = []
 
@@ -99,8 +99,7 @@ class Session:
                 "nesting is refused"
             )
         _watch_forks()
-        _check_kinds(self._models, self._optimizers)
-        refuse_compiled(self._models)
+        check_parts(self._models, self._optimizers)
         self._was_collecting = gc.isenabled()
         gc.collect()
         with ExitStack() as stack:  # so that nothing is left behind if something here fails
@@ -177,8 +176,14 @@ class Session:
             self.end_step(is_said=False)
 
 
-def _check_kinds(models: Iterable[Any], optimizers: Iterable[Any]) -> None:
-    """Refuse what is no model or optimizer; what behaves like an optimizer is one."""
+def check_parts(models: Iterable[Any], optimizers: Iterable[Any]) -> None:
+    """Refuse what is no model or optimizer; what behaves like an optimizer is one.
+
+    Raises
+    ------
+    InputError
+        One is none, or a model is compiled.
+    """
     for model in models:
         if not isinstance(model, Module):
             raise InputError(f"model {type(model).__name__}: expected a torch.nn.Module")
@@ -187,3 +192,4 @@ def _check_kinds(models: Iterable[Any], optimizers: Iterable[Any]) -> None:
             raise InputError(
                 f"optimizer {type(optimizer).__name__}: expected a torch.optim.Optimizer"
             )
+    refuse_compiled(models)

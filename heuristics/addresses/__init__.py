@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .methods import METHODS as METHODS
 from .methods import get as get
+from .methods import prepare as prepare
 from .searching import Search as Search
 
-__all__ = ["METHODS", "Search", "get"]
+__all__ = ["METHODS", "Search", "get", "prepare"]

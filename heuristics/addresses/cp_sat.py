@@ -8,7 +8,7 @@ import numpy as np
 
 from ...buffers import AddressPlan, max_load, parts
 from ..static.registry import INFEASIBLE, OPTIMAL
-from ..static.solving import DONE, load_solvers, solve
+from ..static.solving import DONE, solve
 from .addresses_program import improve
 from .fits import first_fit
 
@@ -26,7 +26,6 @@ def cp_sat(search: Search) -> None:
         first_fit(search)
     if search.is_over or search.best is None:
         return
-    load_solvers()
     address, bound = search.best.address.copy(), search.bound
     places = sorted(parts(search.buffers), key=lambda p: -max_load(search.buffers.part(p)))
     for place in places:

@@ -20,7 +20,8 @@ STEPS_PER_BUFFER = 2_000
 
 
 @functools.cache
-def _improve() -> Entry:
+def improve_entry() -> Entry:
+    """Get `placing.improve_order`."""
     return entry(improve_order, (BufferArrays, Placing))
 
 
@@ -40,7 +41,7 @@ def reordering(search: Search) -> None:
     while steps > 0 and not search.is_over:
         lap = Clock()
         asked = min(chunk, steps)
-        if _improve().function(given, here, asked) < asked:
+        if improve_entry().function(given, here, asked) < asked:
             steps = 0
         steps -= asked
         if here.run[0].best_height < (search.height or 0):

@@ -1,26 +1,27 @@
 """stacking: a tree search from the lowest address up, below a capacity; can prove that none fits.
 
 After MiniMalloc (Moffitt, ASPLOS 2023). Several orders of preference take turns, each time with
-twice the nodes, and later ones are disturbed at random: what one order never finds, another has at
-once. The kernels are in ``stacking.py`` of the package.
+more nodes; later ones are disturbed at random, and prefer what lives where earlier searches failed:
+what one order never finds, another has at once. The kernels are in ``stacking.py`` of the package.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...buffers import Buffers, peak_in_life, sections
 from ...jit import Entry, entry
-from ...stacking import (
+from ...stacking import search_tree
+from ...stacking_state import (
     FAILED_FIELDS,
     FOUND,
     FRAME_FIELDS,
     GOING_ON,
     IMPOSSIBLE,
+    NO_ROOM,
     NONE,
     NOT_PLACED,
     PART_FIELDS,
@@ -28,7 +29,6 @@ from ...stacking import (
     TRAIL_FIELDS,
     Stack,
     Tree,
-    search_tree,
 )
 from .fits import first_fit
 
@@ -41,13 +41,15 @@ if TYPE_CHECKING:
 
 MOST_BUFFERS = 3_000  # the stacks of a search grow with the square
 FIRST_NODES, CHUNK_NODES = 2_000, 500
+GROWTH = 1.2  # of the nodes, each time around
 KNOWN_STATES = 1 << 18
-NOISE = 0.3  # how far features of a buffer are disturbed
-UNDISTURBED = 2  # rounds
+NOISES, WEIGHTS = (0.1, 0.3, 0.6), (0.0, 1.0, 3.0)  # of disturbance, and of failures
+FADING = 0.8  # what is left of earlier failures, search by search
 
 
 @functools.cache
-def _search_tree() -> Entry:
+def search_entry() -> Entry:
+    """Get `stacking.search_tree`."""
     return entry(search_tree, (Stack, Tree))
 
 
@@ -66,31 +68,33 @@ def stack_below(search: Search, capacity: int) -> bool:
     """Look for a plan no higher than that; say whether it was found, or is impossible."""
     solid = np.flatnonzero(search.buffers.size > 0)
     buffers = search.buffers.part(solid)
-    stack = _stack(buffers, search.seed)
-    nodes = FIRST_NODES
-    for number, order in enumerate(_orders(buffers, search.seed)):
-        if number % len(_FEATURES) == 0 and number:
-            nodes *= 2
-        stack.by_rank[:] = order
-        stack.rank[order] = np.arange(len(order))
-        tree = _tree(buffers, stack, capacity)
-        code = _take_nodes(search, stack, tree, nodes)
-        if code == FOUND:
-            address = np.zeros(len(search.buffers), np.int64)
-            address[solid] = tree.at
-            search.offer(address)
-        if code in (FOUND, IMPOSSIBLE):
-            return True
-        if search.is_over:
-            return False
-    raise AssertionError("there is always another order")
+    orders, stack = _Orders(buffers, search.seed), _stack(buffers, search.seed)
+    nodes = float(FIRST_NODES)
+    while True:
+        for names in _FEATURES:
+            order = orders.order(names)
+            stack.by_rank[:] = order
+            stack.rank[order] = np.arange(len(order))
+            tree = _tree(buffers, stack, capacity)
+            code = _take_nodes(search, stack, tree, int(nodes))
+            if code == FOUND:
+                address = np.zeros(len(search.buffers), np.int64)
+                address[solid] = tree.at
+                search.offer(address)
+            if code in (FOUND, IMPOSSIBLE):
+                return True
+            if code == NO_ROOM or search.is_over:
+                return False
+            orders.learn(tree.failures)
+        nodes *= GROWTH
+        orders.is_first = False
 
 
 def _take_nodes(search: Search, stack: Stack, tree: Tree, nodes: int) -> int:
     """Look at so many nodes, fewer when time is over."""
     code = GOING_ON
     for _ in range(-(-nodes // CHUNK_NODES)):
-        code = _search_tree().function(stack, tree, CHUNK_NODES)
+        code = search_entry().function(stack, tree, CHUNK_NODES)
         if code != GOING_ON or search.clock.is_over:
             break
     return code
@@ -106,27 +110,43 @@ _FEATURES = (
     ("life", "area", "load"),
     ("load", "area", "life"),
     ("load", "life", "area"),
-    ("area", "life", "load"),
-    ("size", "life", "load"),
+    ("width", "surface", "load"),
+    ("load", "surface", "width"),
+    ("load", "width", "surface"),
+    ("surface", "width", "load"),
 )
 
 
-def _orders(buffers: Buffers, seed: int) -> Iterator[Int64]:
-    """Give orders without end."""
-    life = (buffers.upper - buffers.lower).astype(float)
-    size, load = buffers.size.astype(float), peak_in_life(buffers).astype(float)
-    features = {"life": life, "size": size, "load": load, "area": life * size}
-    random = np.random.default_rng(seed)
-    turn = 0
-    while True:
-        spread = NOISE if turn >= UNDISTURBED else 0.0
-        for names in _FEATURES:
-            disturbed = [
-                features[name] * np.exp(spread * random.standard_normal(len(buffers)))
-                for name in names
-            ]
-            yield np.lexsort([-key for key in reversed(disturbed)])
-        turn += 1
+class _Orders:
+    """Orders of preference, one after another; the first ones are not disturbed."""
+
+    def __init__(self, buffers: Buffers, seed: int) -> None:
+        self._first, self._end, count = sections(buffers)
+        life = (buffers.upper - buffers.lower).astype(float)
+        width, size = (self._end - self._first).astype(float), buffers.size.astype(float)
+        self._features = {"life": life, "width": width, "area": life * size}
+        self._features |= {"surface": width * size, "load": peak_in_life(buffers).astype(float)}
+        self._failures = np.zeros(count + 1)
+        self._random = np.random.default_rng(seed)
+        self.is_first = True
+
+    def learn(self, failures: Int64) -> None:
+        """Take how often a search failed in each section."""
+        self._failures = FADING * self._failures + failures / max(1, int(failures.sum()))
+
+    def order(self, names: tuple[str, ...]) -> Int64:
+        """Give an order by some features, the largest first."""
+        weights = np.ones(len(self._first))
+        noise = 0.0
+        if not self.is_first:
+            noise, weight = self._random.choice(NOISES), self._random.choice(WEIGHTS)
+            worst = [self._failures[a:b].max() for a, b in zip(self._first, self._end, strict=True)]
+            weights += weight * np.array(worst) / (self._failures.max() or 1.0)
+        keys = [self._features[name] * weights * np.exp(noise * self._normal()) for name in names]
+        return np.lexsort([-key for key in reversed(keys)])
+
+    def _normal(self) -> NDArray[np.float64]:
+        return self._random.standard_normal(len(self._first))
 
 
 def _stack(buffers: Buffers, seed: int) -> Stack:
@@ -160,7 +180,9 @@ def _tree(buffers: Buffers, stack: Stack, capacity: int) -> Tree:
         bound=np.zeros(count, np.int64),
         at=np.full(count, NOT_PLACED, np.int64),
         load=load,
+        by_bound=np.zeros(count, np.int32),
         floor=np.zeros(n_sections + 1, np.int64),
+        failures=np.zeros(n_sections + 1, np.int64),
         cover=np.zeros(n_sections + 1, np.int32),
         left=np.zeros(count * (count + 11), np.int32),
         choices=np.zeros(count * (count + 11), np.int32),

@@ -11,7 +11,7 @@ import numpy as np
 from ...jit import Entry, entry
 from ...randomness import seeded
 from ...schedules import GraphArrays
-from ...sequences import LONGEST_CHAIN, SEARCH_FIELDS, Search, anneal, make_fit
+from ...sequences import LONGEST_CHAIN, SEARCH_FIELDS, Sequences, anneal, make_fit
 from ...static_graph import (
     Schedule,
     StaticGraph,
@@ -93,7 +93,7 @@ def _codes(graph: StaticGraph, order: Sequence[int]) -> NDArray[np.int32]:
     return np.array(codes, np.int32)
 
 
-def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) -> Search:
+def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) -> Sequences:
     """Make a search that has reached a start, if there is one."""
     n_nodes, codes = graph.n_nodes, _codes(graph, order)
     capacity = max(MOST_REPEATS * n_nodes, 2 * len(codes)) + LONGEST_CHAIN
@@ -106,7 +106,7 @@ def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) ->
             sequences[name][: len(codes)] = codes
         run["length"] = run["best_length"] = len(codes)
         run["cost"] = run["best_cost"] = int(graph.cost[list(order)].sum())
-    return Search(
+    return Sequences(
         **sequences,
         producer=np.array(graph.producer),
         next_use=np.zeros(graph.n_values, np.int32),
@@ -118,15 +118,15 @@ def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) ->
 
 @functools.cache
 def _anneal() -> Entry:
-    return entry(anneal, (GraphArrays, Search))
+    return entry(anneal, (GraphArrays, Sequences))
 
 
 @functools.cache
 def _make_fit() -> Entry:
-    return entry(make_fit, (GraphArrays, Search))
+    return entry(make_fit, (GraphArrays, Sequences))
 
 
-def _greedy(graph: StaticGraph, search: Search, clock: Clock) -> bool:
+def _greedy(graph: StaticGraph, search: Sequences, clock: Clock) -> bool:
     """Make the naive order fit, and go on from there if it is cheaper than the start.
 
     Where there is no start, it is tried again with more chance in what is repaired.
@@ -148,7 +148,7 @@ def _greedy(graph: StaticGraph, search: Search, clock: Clock) -> bool:
     return False
 
 
-def _improve(graph: StaticGraph, search: Search, clock: Clock, steps: int) -> None:
+def _improve(graph: StaticGraph, search: Sequences, clock: Clock, steps: int) -> None:
     """Anneal several times, each from the best so far and less hot than the time before."""
     here = search.run[0]
     for number in range(ROUNDS):
@@ -164,7 +164,7 @@ def _improve(graph: StaticGraph, search: Search, clock: Clock, steps: int) -> No
         _cool_down(graph, search, max(1, steps // ROUNDS), clock.part(1 / (ROUNDS - number)))
 
 
-def _cool_down(graph: StaticGraph, search: Search, steps: int, clock: Clock) -> None:
+def _cool_down(graph: StaticGraph, search: Sequences, steps: int, clock: Clock) -> None:
     """Anneal once, in chunks of time, as many steps as there is time for."""
     here = search.run[0]
     here.cooling = COLD ** (1 / steps)

@@ -17,7 +17,9 @@ import numpy as np
 from .clock import Clock
 from .cp_sat import solve_model
 from .held_program import TRUE, HeldProgram
-from .integer_solving import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN
+from .highs import options_of, status_of
+from .registry import FEASIBLE, INFEASIBLE, OPTIMAL
+from .solving import UNKNOWN
 from .stage_problem import StageProblem
 
 if TYPE_CHECKING:
@@ -153,16 +155,12 @@ def _relax(program: HeldProgram, clock: Clock) -> _Relaxed | str:
     lower = np.zeros(program.n_columns)
     lower[TRUE] = 1
     bounds = np.stack([lower, np.ones(program.n_columns)], axis=1)
-    options = {} if clock.limit is None else {"time_limit": clock.limit}
     answer = linprog(
-        program.objective(), A_ub=matrix, b_ub=high, bounds=bounds, method="highs", options=options
-    )
-    if answer.status == 2:
-        return INFEASIBLE
-    if answer.status == 1:
-        return UNKNOWN
-    if answer.status != 0:
-        raise ValueError(f"HiGHS: {answer.message}")
+        program.objective(), A_ub=matrix, b_ub=high, bounds=bounds, method="highs",
+        options=options_of(clock.limit),
+    )  # fmt: skip
+    if (status := status_of(answer)) != OPTIMAL:
+        return INFEASIBLE if status == INFEASIBLE else UNKNOWN
     added, added_by_none = answer.lower.marginals, -answer.upper.marginals
     return _Relaxed(program, answer.x, float(answer.fun), added, added_by_none)
 
@@ -266,22 +264,19 @@ def _by_highs(program: HeldProgram, clock: Clock, tell: Callable[[Any], None]) -
         constraints.append(LinearConstraint(cost[np.newaxis], 0, most))
     lower = np.zeros(program.n_columns)
     lower[TRUE] = 1
-    options = {"mip_rel_gap": 0.0} | ({} if clock.limit is None else {"time_limit": clock.limit})
     answer = milp(
         cost, constraints=constraints, bounds=Bounds(lower, 1),
-        integrality=np.ones(program.n_columns), options=options,
+        integrality=np.ones(program.n_columns), options=options_of(clock.limit, mip_rel_gap=0.0),
     )  # fmt: skip
-    if answer.status == 2:
+    status = status_of(answer)
+    if status == INFEASIBLE:
         return {"status": INFEASIBLE, "bound": 0, "runs": None}
-    if answer.status not in (0, 1):
-        raise ValueError(f"HiGHS: {answer.message}")
     bound, runs = answer.mip_dual_bound, None
     if answer.x is not None:
         runs = _runs(program, answer.x)
         tell(runs)
-    unsolved = UNKNOWN if runs is None else FEASIBLE
     return {
-        "status": OPTIMAL if answer.status == 0 else unsolved,
+        "status": status,
         "bound": _whole_bound(bound) if bound is not None and np.isfinite(bound) else 0,
         "runs": runs,
     }

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .registry import FEASIBLE as FEASIBLE
-from .registry import INFEASIBLE as INFEASIBLE
-from .registry import OPTIMAL as OPTIMAL
+from .highs import options_of, status_of
+from .registry import INFEASIBLE, OPTIMAL
 from .searching import Search
-from .solving import UNKNOWN as UNKNOWN
+from .solving import UNKNOWN
 from .stage_problem import StageProblem
 from .stage_program import StageProgram
 from .stages import Kept, nothing_kept
@@ -76,28 +75,25 @@ def _solve(
 
     if not program.n_columns:
         return {"status": OPTIMAL, "bound": 0.0, "kept": []}
-    options = {"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds})
     answer = milp(
         program.objective(),
         constraints=LinearConstraint(program.matrix(), program.low, program.high),
         bounds=Bounds(0, 1),
         integrality=whole,
-        options=options,
+        options=options_of(seconds, mip_rel_gap=0.0),
     )
-    if answer.status == 2:
+    status = status_of(answer)
+    if status == INFEASIBLE:
         return {"status": INFEASIBLE, "bound": 0.0, "kept": None}
-    if answer.status not in (0, 1):
-        raise ValueError(f"HiGHS: {answer.message}")
     bound = answer.mip_dual_bound
     if not whole.any():
-        bound = answer.fun if answer.status == 0 else 0.0
+        bound = answer.fun if status == OPTIMAL else 0.0
     kept: Shares | None = None
     if answer.x is not None:
         kept = [(*at, float(answer.x[column])) for at, column in program.kept.items()]
         kept = [share for share in kept if share[2] > 1e-6]
-    unsolved = UNKNOWN if kept is None else FEASIBLE
     return {
-        "status": OPTIMAL if answer.status == 0 else unsolved,
+        "status": status,
         "bound": max(0.0, bound) if bound is not None and np.isfinite(bound) else 0.0,
         "kept": kept,
     }

@@ -85,13 +85,13 @@ def large_neighborhood(
         begun = annealing(graph, budget, starts=starts, time_limit=clock.left, seed=seed)
     if begun.schedule is None:
         return begun
-    search = _Search(graph, budget, begun.schedule, seed)
+    search = _Parts(graph, budget, begun.schedule, seed)
     search.go(rounds or (ROUNDS if time_limit is None else 0), clock)
     details = {**begun.details, "parts": search.solved}
     return PlannerResult(FEASIBLE, search.schedule, message=search.message, details=details)
 
 
-class _Search:
+class _Parts:
     """The best schedule so far, and the parts of it that are solved one after the other."""
 
     def __init__(self, graph: StaticGraph, budget: int, schedule: Schedule, seed: int) -> None:

@@ -27,7 +27,9 @@ from ...static_graph import (
 from .clock import Clock
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 
-MOST_COMPUTATIONS_A_NODE = 100
+MOST_COMPUTATIONS_A_NODE = 100  # in one try
+# In all tries: computations times values, among which each looks for room; about half a minute.
+MOST_WORK, LEAST_A_NODE = 10**10, 4
 CHUNK = 256  # computations between two looks at the clock
 BACKWARD, OUTPUTS, NOTHING = range(3)  # what is held until it is read last
 
@@ -40,12 +42,15 @@ def on_demand(
     clock = Clock(time_limit)
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
+    most = max(MOST_WORK // max(graph.n_values, 1), LEAST_A_NODE * graph.n_nodes)
+    left = most
     best: tuple[int, Schedule] | None = None
     for held, takes_oldest in product((BACKWARD, OUTPUTS, NOTHING), (True, False)):
-        if best is not None and held != BACKWARD:
+        if left <= 0 or (best is not None and held != BACKWARD):
             break
-        order = _order(graph, budget, held, takes_oldest, clock)
-        if order is None:
+        is_whole, order = _order(graph, budget, held, takes_oldest, left, clock)
+        left -= len(order)
+        if not is_whole:
             continue
         schedule = free_after_last_use(graph, order)
         cost = evaluate(graph, schedule).cost
@@ -53,16 +58,23 @@ def on_demand(
             best = cost, schedule
     if best is not None:
         return PlannerResult(FEASIBLE, best[1])
-    status = TIME_LIMIT if clock.is_over else NO_PLAN
-    return PlannerResult(status, message="what waits for what is missing does not fit")
+    message = "what waits for what is missing does not fit"
+    if left <= 0:
+        message = f"none of its plans was found in {most:,} computations"
+    return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
 
 
-def _order(graph: StaticGraph, budget: int, held: int, takes_oldest: bool, clock: Clock) -> Any:
-    """Give the nodes computed; None if it cannot be done so, or takes too long."""
+def _order(
+    graph: StaticGraph, budget: int, held: int, takes_oldest: bool, most: int, clock: Clock
+) -> tuple[bool, Any]:
+    """Give the nodes computed, at most so many, and whether these are a plan.
+
+    They are none where it cannot be done so, or takes too long.
+    """
     run = np.zeros(1, DEMAND_FIELDS)
     run["used"], run["budget"], run["takes_oldest"] = graph.fixed_bytes, budget, takes_oldest
     demand = Demand(
-        order=np.zeros(MOST_COMPUTATIONS_A_NODE * graph.n_nodes, np.int32),
+        order=np.zeros(min(MOST_COMPUTATIONS_A_NODE * graph.n_nodes, most), np.int32),
         stack=np.zeros(graph.n_nodes + 1, np.int32),
         producer=np.array(graph.producer, np.int32),
         reader_pointer=np.array(graph.reader_pointer, np.int32),
@@ -78,7 +90,7 @@ def _order(graph: StaticGraph, budget: int, held: int, takes_oldest: bool, clock
     answer = GOES_ON
     while answer == GOES_ON and not clock.is_over:
         answer = _take_turns().function(graph.arrays, demand, CHUNK)
-    return demand.order[: int(run["length"][0])] if answer == FINISHED else None
+    return answer == FINISHED, demand.order[: int(run["length"][0])]
 
 
 def _held_until(graph: StaticGraph, held: int) -> Any:

@@ -28,6 +28,7 @@ from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
 from .segments import NO_BACKWARD, POINTS, candidates
 from .stages import read_again
+from .sweeping import first_that_fits
 
 MOST_STAGES, MOST_SLOTS = 100, 10_000
 # The sums overrate memory: from more than the naive peak down to 0 so many amounts are looked at,
@@ -99,10 +100,7 @@ def _cheapest(blocks: _Blocks, budget: int, slots: int, clock: Clock) -> Planner
             known[trial] = (*evaluate(graph, schedule), schedule)
         return not steps or known[trial][1] <= budget
 
-    low, high = 0, TRIALS
-    while low < high and not clock.is_over:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    low = first_that_fits(TRIALS, fits, clock)
     for trial in range(low, min(low + ENOUGH, TRIALS)):
         if not clock.is_over:
             fits(trial)

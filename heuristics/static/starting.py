@@ -70,7 +70,8 @@ def best_start(graph: StaticGraph, budget: int, starts: Sequence[Schedule], cloc
     for method in (*FIRST, *QUICK, *LAST_RESORTS, *SLOW):
         if method in (*FIRST, *LAST_RESORTS) and best.schedule is not None:
             continue
-        if clock.is_over and (best.schedule is not None or is_interrupted()):
+        is_enough = best.schedule is not None or is_interrupted() or method in SLOW
+        if clock.is_over and is_enough:
             break
         best.ask(method, clock.part(LAST_PART if method in LAST_RESORTS else LEAST_PART).limit)
     return best

@@ -62,11 +62,9 @@ def cheapest(
         budget,
         lambda choice: schedule_of(graph, kept(choice), is_trimmed=is_trimmed, clock=clock),
     )
-    low, high = 0, len(priced)
-    while clock.left is not None and low < high and not clock.is_over:
+    if clock.left is not None:
         # Dearer ones mostly take less memory: so one that fits is known before all are tried.
-        middle = (low + high) // 2
-        low, high = (low, middle) if tries.fits(*priced[middle]) else (middle + 1, high)
+        first_that_fits(len(priced), lambda place: tries.fits(*priced[place]), clock)
     for price in priced:
         if clock.is_over or tries.is_cheaper_than(price[0]):
             break
@@ -77,6 +75,18 @@ def cheapest(
             FEASIBLE, schedule, details={} if choice is None else {"choice": choice}
         )
     return _without(budget, tries.least_peak, clock.is_over)
+
+
+def first_that_fits(count: int, fits: Callable[[int], bool], clock: Clock) -> int:
+    """Find, by halving, the first of some numbers from which on all fit; or where time ended it.
+
+    It is ``count`` if none fits. Those looked at are asked in an order in which few need be.
+    """
+    low, high = 0, count
+    while low < high and not clock.is_over:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
 
 
 def _priced(

@@ -78,7 +78,7 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
     if out == STANDARD_OUTPUT:
         raise click.UsageError("-o -: standard output is the script's; name a file")
     stem = Path(script).stem
-    path = out or f"{stem}{SUFFIX}"
+    path = f"{stem}{SUFFIX}" if out is None else out
     is_log(path)  # refuses a name that is none, before anything runs
     check_writable(path)
     _check_order(arguments, path if out is None else None)
@@ -92,7 +92,7 @@ def command(script: str, arguments: tuple[str, ...], out: str | None, **given: A
             script,
             arguments,
             Wanted(**wanted),
-            name=given["name"] or stem,
+            name=stem if given["name"] is None else given["name"],
             when_cut=do_not_wait,
             report=lambda done, of: lines.write(f"{done} of {of} steps of {script}"),
         )
@@ -132,7 +132,7 @@ def _wanted(given: dict[str, Any]) -> dict[str, Any]:
         "steps": given["steps"],
         "repeat": given["repeat"] or (1 if is_fake else 5),
         "target": (given["target"] or "cpu") if is_fake else None,
-        "device": given["device"] or "h100",
+        "device": "h100" if given["device"] is None else given["device"],
     }
 
 

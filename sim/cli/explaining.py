@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from . import options
+from .loading import load_given
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from ..traces.trace import Trace
 
 SHOWN = 5
-OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", "seed")
+OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", "memory",
+                "count_accesses", "seed")  # fmt: skip
 
 
 @options.command(
@@ -37,7 +39,11 @@ OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", 
     help="A name, or file.py:function [h_DTR_eq; of a saved run its own].",
 )
 @options.budget_option("0.5x")
-@click.option("--plan", type=options.PLAN_FILE, help="Explain the execution of a plan.")
+@click.option(
+    "--plan",
+    type=options.PLAN_FILE,
+    help="Explain the execution of a plan, without a budget if none is given.",
+)
 @click.option("--trace", help="What a saved run is of: with it, scores and causes can be told.")
 @click.option("--storage", "storages", multiple=True, help="Its story; may be repeated.")
 @click.option("--call", "calls", multiple=True, type=click.IntRange(0), help="Likewise, a number.")
@@ -67,6 +73,9 @@ def command(context: click.Context, /, source: str, as_json: bool, **given: Any)
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
             what = "a saved run has its own" if is_saved else "it goes with a saved run"
             raise click.UsageError(f"--{name.replace('_', '-')}: {source}: {what}")
+    is_budget_given = context.get_parameter_source("budget") == ParameterSource.COMMANDLINE
+    if given["plan"] is not None and not is_budget_given:
+        given["budget"] = "unlimited"
     run, trace = _saved(source, given) if is_saved else _new(source, given)
     has_scores = trace is not None and run.kind == "online"
     told = explain(run, trace, given["heuristic"] if has_scores else None)
@@ -79,13 +88,12 @@ def command(context: click.Context, /, source: str, as_json: bool, **given: Any)
 def _saved(path: str, given: dict[str, Any]) -> tuple[RunResult, Trace | None]:
     """Read a saved run, and its trace where that is given."""
     from ..result import load_run
-    from ..traces.loading import load_trace
 
     if given["heuristic"] is not None and given["trace"] is None:
         raise click.UsageError("--heuristic: a saved run needs its trace as well: --trace")
     run = load_run(path)
     where = given["trace"]
-    return run, None if where is None else load_trace(where, cache=not given["no_cache"])
+    return run, None if where is None else load_given(where, cache=not given["no_cache"])
 
 
 def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
@@ -93,27 +101,18 @@ def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
     from ..execution import execute
     from ..plan_files import load_plan
     from ..simulation import DEFAULT_HEURISTIC, simulate
-    from ..traces.loading import load_trace
 
     cached = not given["no_cache"]
     if given["plan"] is not None and given["heuristic"] is not None:
         raise click.UsageError("--heuristic: a plan decides for itself")
     plan = None if given["plan"] is None else load_plan(given["plan"])
-    trace = load_trace(options.trace_given(source), cache=cached)
+    trace = load_given(source, cache=cached)
     if plan is not None:
-        return execute(trace, plan, event_log=True, cached=cached), trace
-    run = simulate(
-        trace,
-        given["heuristic"] or DEFAULT_HEURISTIC,
-        given["budget"],
-        deallocation=given["deallocation"],
-        slowdown_limit=options.finite(given["slowdown_limit"]),
-        seed=given["seed"],
-        mutation=given["mutation"],
-        event_log=True,
-        cached=cached,
-    )
-    return run, trace
+        asked = {"memory": given["memory"], "event_log": True, "cached": cached}
+        return execute(trace, plan, given["budget"], **asked), trace
+    heuristic = given["heuristic"] or DEFAULT_HEURISTIC
+    ours = options.of_simulate(given)
+    return simulate(trace, heuristic, given["budget"], event_log=True, **ours), trace
 
 
 def _show(told: Explanation, given: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ COLUMN_MEANINGS = {
     "method": "heuristic or planner",
     "deallocation": "what a release of the program does: eager, ignore or banish; plan: nothing",
     "mutation": "how mutation is replayed: copy or inplace",
-    "memory": "memory model: counter (bytes only), arena (addresses)",
+    "memory": "memory model with its settings: counter, arena or caching",
     "slowdown_limit": "slowdown at which the run stops as thrashed; empty: none",
     "budget_bytes": "bytes allowed, constants and outputs included; empty: unlimited",
     "budget_fraction": "the budget as a fraction of the unlimited peak, where so asked",

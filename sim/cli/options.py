@@ -166,6 +166,13 @@ save_run_option = click.option(
 )
 
 
+timeline_option = click.option(
+    "--timeline",
+    type=FileType(".json"),
+    help="Save lanes of calls and transfers, with memory, for Perfetto or chrome://tracing.",
+)
+
+
 def filter_options(function: F) -> F:
     """Add the options that choose rows of a table."""
     listed: dict[str, Any] = {"multiple": True, "type": ListOf(TEXT), "callback": _flat}
@@ -239,7 +246,7 @@ def memory_option(listing: Callable[[ParamType], ParamType] = single) -> Callabl
         default="counter",
         show_default=True,
         type=listing(MEMORY),
-        help="Memory model, as counter or arena (see rematsim list memory), with its settings.",
+        help="Memory model: counter, arena, caching; settings: see rematsim list memory.",
     )
 
 
@@ -327,3 +334,12 @@ def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+def of_simulate(given: dict[str, Any]) -> dict[str, Any]:
+    """Give what `run_options`, of one value each, and `seed_option` say as `simulate` takes it."""
+    same = ("deallocation", "seed", "mutation", "memory", "count_accesses")
+    return {name: given[name] for name in same} | {
+        "slowdown_limit": finite(given["slowdown_limit"]),
+        "cached": not given["no_cache"],
+    }

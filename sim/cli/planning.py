@@ -11,7 +11,7 @@ from . import options
 from .loading import load_given
 from .output import check_writable, format_bytes, print_fields, print_json
 from .progress import Waiting
-from .replay import NOT_OK, plan_source
+from .replay import NOT_OK, plan_source, save_timeline_of
 from .telling import print_run
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @options.time_limit_option("")
 @options.seed_option("planners")
 @options.cache_option
+@options.timeline_option
 @click.option("-o", "--out", type=options.PLAN_FILE, help="Save the plan.")
 @options.json_option
 def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
@@ -50,6 +51,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
     from ..planning import plan_trace
 
     check_writable(out)
+    check_writable(given["timeline"])
     loaded = load_given(trace, cache=not given["no_cache"])
     limit, link = options.finite(given["time_limit"]), options.link_given(given)
     with Waiting(f"planning {loaded.name}", limit):
@@ -62,6 +64,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
             memory=given["memory"],
             link=link,
             live_sets=not as_json,
+            event_log=given["timeline"] is not None,
             cached=not given["no_cache"],
         )
     if as_json:
@@ -74,6 +77,8 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
         click.echo(f"rematsim: saved the plan in {out}", err=True)
     elif out is not None:
         click.echo(f"rematsim: no plan saved: {planned.row.message}", err=True)
+    if planned.plan is not None:
+        save_timeline_of(planned.row, given["timeline"])
     return 0 if planned.row.status == "ok" else NOT_OK
 
 

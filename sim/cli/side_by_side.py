@@ -10,6 +10,7 @@ import click
 from ..errors import InputError
 from . import options
 from .diffing import print_differences
+from .loading import load_given
 from .output import (
     check_writable,
     format_bytes,
@@ -97,7 +98,6 @@ def _runs(
     from ..execution import execute
     from ..plan_files import load_plan
     from ..result import load_run
-    from ..traces.loading import load_trace
 
     for file in files:
         if not file.lower().endswith((".run", *PLANS)):
@@ -109,12 +109,12 @@ def _runs(
     if not where and (plans or heuristics or methods):
         raise click.UsageError("no --trace given, which plans and methods need")
     cached = not given["no_cache"]
-    trace = load_trace(options.trace_given(where), cache=cached) if where else None
+    trace = load_given(where, cache=cached) if where else None
     named = []
     for file in files:
         if file in plans:
             assert trace is not None
-            run = execute(trace, plans[file], event_log=True, cached=cached)
+            run = execute(trace, plans[file], memory=given["memory"], event_log=True, cached=cached)
         else:
             run = load_run(file)
         named.append((file, run))
@@ -127,17 +127,8 @@ def _runs(
 def _replayed(trace: Trace, heuristic: str, given: dict[str, Any]) -> RunResult:
     from ..simulation import simulate
 
-    return simulate(
-        trace,
-        heuristic,
-        given["budget"],
-        deallocation=given["deallocation"],
-        slowdown_limit=options.finite(given["slowdown_limit"]),
-        seed=given["seed"],
-        mutation=given["mutation"],
-        event_log=True,
-        cached=not given["no_cache"],
-    )
+    ours = options.of_simulate(given)
+    return simulate(trace, heuristic, given["budget"], event_log=True, **ours)
 
 
 def _planned(trace: Trace, method: str, given: dict[str, Any]) -> RunResult:
@@ -149,6 +140,8 @@ def _planned(trace: Trace, method: str, given: dict[str, Any]) -> RunResult:
         method,
         given["budget"],
         time_limit=options.finite(given["time_limit"]),
+        memory=given["memory"],
+        seed=given["seed"],
         event_log=True,
         cached=not given["no_cache"],
     )

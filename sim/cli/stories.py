@@ -35,17 +35,18 @@ def print_head(told: Explanation) -> None:
     """Say which run it is, and how it ended."""
     run = told.result
     is_online = run.kind == "online"
-    print_fields(
-        {
-            "trace": f"{name_cell(run.trace, MOST_NAME)} ({run.trace_digest[:16]})"
-            + ", times estimated" * (run.times == "estimated"),
-            "method": name_cell(run.method, MOST_NAME) + f", {run.deallocation}" * is_online,
-            "status": f"{run.status}: {name_cell(run.message, 400)}" if run.message else run.status,
-            "slowdown": "-" if run.slowdown is None else f"{run.slowdown:.4f}",
-            "budget": format_bytes(run.budget_bytes),
-            "peak": format_bytes(run.peak_bytes),
-        }
-    )
+    times = ", times estimated" * (run.times == "estimated")
+    fields = {
+        "trace": f"{name_cell(run.trace, MOST_NAME)} ({run.trace_digest[:16]}){times}",
+        "method": name_cell(run.method, MOST_NAME) + f", {run.deallocation}" * is_online,
+        "status": f"{run.status}: {name_cell(run.message, 400)}" if run.message else run.status,
+        "slowdown": "-" if run.slowdown is None else f"{run.slowdown:.4f}",
+        "budget": format_bytes(run.budget_bytes),
+        "peak": format_bytes(run.peak_bytes),
+    }
+    if run.memory != "counter":
+        fields["memory"] = name_cell(run.memory)
+    print_fields(fields)
 
 
 def print_summary(told: Explanation, top: int) -> None:

@@ -31,6 +31,8 @@ VARIANTS = (
     "h_next_use(exponent=2)",
     "h_last_step(exponent=0.5)",
     "h_MegEngine(cost_power=0.5,time_power=2)",
+    "Coop(partition=density,drop=true)",
+    "Coop(window=false,partition=none)",
     "sample(h_DTR)",
     "sample(h_DTR_eq)",
     "ignore_small(h_DTR_eq)",

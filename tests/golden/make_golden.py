@@ -1,6 +1,7 @@
 """Make the golden rows of the traces that ship with rematsim, checked against the reference.
 
-``python tests/golden/make_golden.py`` writes ``golden.csv``. Of the heuristics that the reference
+``python tests/golden/make_golden.py`` writes ``golden.csv``; with names of traces it makes their
+rows alone anew. Of the heuristics that the reference
 simulator (``tests/oracle.py``) knows, every row of the traces with few calls, and those at one
 budget of the others, are held against it; nothing is written unless it agrees with all of their
 figures and on every victim. The other rows are what the engine gave. Takes minutes.
@@ -18,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 from rematsim import load_trace, simulate
-from rematsim.heuristics import names
+from rematsim.heuristics import get, names
 from rematsim.result import RunResult
 from rematsim.traces.bundled import bundled_traces
 from rematsim.traces.trace import Trace
@@ -52,8 +53,9 @@ def methods(trace: Trace) -> list[str]:
 
 
 def run(trace: Trace, method: str, policy: str, budget: str) -> RunResult:
-    """Do the run of a row."""
-    return simulate(trace, method, budget, deallocation=policy, seed=SEED)
+    """Do the run of a row; with an arena where the method is of no use without addresses."""
+    memory = "arena" if get(method).needs_addresses else "counter"
+    return simulate(trace, method, budget, deallocation=policy, seed=SEED, memory=memory)
 
 
 def rows(trace_names: Iterable[str]) -> Iterator[tuple[Trace, RunResult, dict[str, str]]]:
@@ -107,16 +109,15 @@ def find_oracle() -> None:
     oracle.unlimited_peak = functools.cache(oracle.unlimited_peak)
 
 
-def checked_rows(name: str) -> tuple[list[dict[str, str]], int]:
-    """Make the rows of a trace; say how many of them the reference simulator confirmed."""
-    made, count = [], 0
+def checked_rows(name: str) -> list[dict[str, str]]:
+    """Make the rows of a trace; hold those that are due against the reference simulator."""
+    made = []
     for trace, result, row in rows([name]):
         if is_checked(trace, row):
             check(trace, result)
-            count += 1
         made.append(row)
-    print(f"{name}: {len(made)} rows, {count} checked", file=sys.stderr, flush=True)
-    return made, count
+    print(f"{name}: {len(made)} rows", file=sys.stderr, flush=True)
+    return made
 
 
 def read_golden() -> list[dict[str, str]]:
@@ -125,17 +126,18 @@ def read_golden() -> list[dict[str, str]]:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
-def main() -> None:
-    """Make the file anew."""
-    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
-    find_oracle()
+def count_checked(golden: Iterable[dict[str, str]]) -> int:
+    """Count the rows with which the reference simulator agreed when they were made."""
+    traces = {name: load_trace(path) for name, path in bundled_traces().items()}
+    return sum(is_checked(traces[row["trace"]], row) for row in golden)
+
+
+def write_golden(golden: list[dict[str, str]]) -> None:
+    """Write the golden rows, under what is to be known of them."""
     import oracle
 
-    with ProcessPoolExecutor(initializer=find_oracle) as workers:
-        made = list(workers.map(checked_rows, bundled_traces()))
-
     facts = {
-        "count": sum(count for _, count in made),
+        "count": count_checked(golden),
         "few": FEW_CALLS,
         "many": MANY_CALLS,
         "slow": ", ".join(SLOW),
@@ -145,7 +147,20 @@ def main() -> None:
         file.write(HEADER.format(seed=SEED, **facts))
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(row for rows_of_one, _ in made for row in rows_of_one)
+        writer.writerows(golden)
+
+
+def main() -> None:
+    """Make the rows of all traces anew, or of some."""
+    known = list(bundled_traces())
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("traces", nargs="*", metavar="TRACE", help=f"of {', '.join(known)}")
+    asked = parser.parse_args().traces or known
+    find_oracle()
+    kept = [row for row in read_golden() if row["trace"] not in asked]
+    with ProcessPoolExecutor(initializer=find_oracle) as workers:
+        made = [row for of_one in workers.map(checked_rows, asked) for row in of_one]
+    write_golden(sorted(kept + made, key=lambda row: row["trace"]))
 
 
 if __name__ == "__main__":

@@ -61,6 +61,10 @@ NEXT_USE = {"h": 52.0, "a": 23.0, "k": inf, "c": inf}
 EXPECTED: dict[str, Scores] = {
     "h_DTR": {"h": 20 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 23 / (6 * 24)},
     "h_DTR_eq": {"h": 31 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 23 / (6 * 24)},
+    "h_DTE": {"h": 31 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 23 / (6 * 24)},
+    # Of what h and c are made from, only d is evicted; what is made from c does not count.
+    "Coop": {"h": 31 / 41, "a": 3 / 24, "k": inf, "c": 5 / 24},
+    "Coop(window=false)": {"h": 31 / 41 / 5, "a": 3 / 24 / 4, "k": inf, "c": 5 / 24 / 6},
     "h_DTR_local": {"h": 13 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 5 / (6 * 24)},
     "h_DTR_neighborhood": {"h": 20 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 23 / (6 * 24)},
     "h_MSPS": {"h": 20 / 5, "a": 3 / 4, "k": inf, "c": 5 / 6},

@@ -10,8 +10,8 @@ from random_traces import random_trace
 from rematsim.heuristics.static import get
 from rematsim.heuristics.static.held_program import HeldProgram
 from rematsim.heuristics.static.held_solving import SOLVERS, held, narrowed
-from rematsim.heuristics.static.integer_solving import FEASIBLE, INFEASIBLE, integer, relaxed
-from rematsim.heuristics.static.registry import OPTIMAL
+from rematsim.heuristics.static.integer_solving import integer, relaxed
+from rematsim.heuristics.static.registry import FEASIBLE, INFEASIBLE, OPTIMAL
 from rematsim.heuristics.static.stage_problem import StageProblem, stage_problem
 from rematsim.static_graph import StaticGraph, least_budget, naive_peak_bytes
 from rematsim.workload import workload

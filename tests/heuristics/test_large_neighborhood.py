@@ -80,7 +80,7 @@ def test_it_is_never_dearer_than_its_start_and_the_seed_decides() -> None:
     assert start is not None
     costs = []
     for seed in (1, 1, 2):
-        search = large_neighborhood._Search(graph, budget, start, seed)
+        search = large_neighborhood._Parts(graph, budget, start, seed)
         search.go(4, Clock(None))
         assert evaluate(graph, search.schedule).peak_bytes <= budget
         costs.append(search.cost)

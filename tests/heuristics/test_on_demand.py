@@ -6,7 +6,7 @@ import pytest
 from brute_force import cheapest
 from planner_graphs import linear
 from random_traces import random_trace
-from rematsim.heuristics.static import get
+from rematsim.heuristics.static import get, on_demand
 from rematsim.heuristics.static.registry import OPTIMAL
 from rematsim.static_graph import least_budget, naive_peak_bytes
 from rematsim.traces.loading import load_trace
@@ -38,3 +38,13 @@ def test_nothing_is_computed_twice_where_there_is_room() -> None:
         graph = workload(random_trace(seed, events=40)).graph
         assert get("on-demand").plan(graph, naive_peak_bytes(graph)).status == OPTIMAL
         assert get("on-demand").plan(graph, None).status == OPTIMAL
+
+
+def test_what_is_tried_where_nothing_fits_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tries together have so many computations, whatever the time limit."""
+    graph = workload(load_trace("bundled:unet")).graph
+    monkeypatch.setattr(on_demand, "MOST_WORK", 5 * graph.n_nodes * graph.n_values)
+    found = get("on-demand").plan(graph, least_budget(graph)[0])
+    count = f"{5 * graph.n_nodes:,}"
+    assert (found.status, found.schedule) == ("no_plan", None)
+    assert found.message == f"none of its plans was found in {count} computations"

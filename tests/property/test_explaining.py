@@ -34,18 +34,21 @@ LESS = [ACTIONS.index(name) for name in ("evict", "deallocate", "banish", "take_
 
 
 def runs(heuristic: str, seeds: int = 3) -> Iterator[tuple[Trace, Any]]:
-    """Runs of a heuristic: all policies, both lowerings, budgets that fit, hurt, and do not fit."""
+    """Runs of a heuristic: all policies, lowerings and memories; budgets that do and do not fit."""
     for seed in range(seeds):
         trace = random_trace(700 + seed, rebinding=("listed", "storage")[seed % 2], tags=seed == 2)
+        reserved = simulate(trace, "h_LRU", memory="arena").reserved_peak_bytes
         for number, fraction in enumerate((0.55, 0.7, 0.85)):
+            memory = ("counter", "arena", "counter")[(seed + number) % 3]
             yield (
                 trace,
                 simulate(
                     trace,
                     heuristic,
-                    fraction,
+                    fraction if memory == "counter" else int(fraction * reserved),
                     deallocation=DEALLOCATIONS[(seed + number) % 3],
                     mutation=("copy", "inplace")[number % 2],
+                    memory=memory,
                     slowdown_limit=(None, 2.0, 5.0)[number],
                     seed=seed,
                     event_log=True,
@@ -346,6 +349,7 @@ def test_a_larger_budget_is_told_as_a_run_with_it_goes() -> None:
                 larger.budget_bytes,
                 deallocation=run.deallocation,
                 mutation=run.mutation,
+                memory=run.memory,
                 slowdown_limit=run.slowdown_limit,
             )
             assert (larger.status, larger.slowdown) == (again.status, again.slowdown)

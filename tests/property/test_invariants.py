@@ -9,6 +9,7 @@ import pytest
 from random_traces import random_trace
 from rematsim import heuristics
 from rematsim.audit import audit
+from rematsim.inspection import enlarged
 from rematsim.opcodes import (
     ACTIONS,
     BANISH_STORAGE,
@@ -28,16 +29,29 @@ TAKE_OVER = ACTIONS.index("take_over")
 LESS = (DROP_DUPLICATE, EVICT, DEALLOCATE, BANISH_STORAGE, TAKE_OVER)
 
 
-def run_of(trace: Any, heuristic: str, fraction: float, **options: Any) -> Any:
-    """Simulate with an event log at a fraction of the peak of the run without a budget."""
-    return simulate(trace, heuristic, fraction, event_log=True, **options)
+def run_of(trace: Any, heuristic: str, budget: float, **options: Any) -> Any:
+    """Simulate with an event log; a budget that is no int is a fraction of the unlimited peak."""
+    return simulate(
+        trace, heuristic, budget, event_log=True, memory=memory_of(heuristic), **options
+    )
+
+
+def memory_of(heuristic: str) -> str:
+    """The memory model under which a heuristic is of use."""
+    return "arena" if heuristics.get(heuristic).needs_addresses else "counter"
+
+
+def trace_for(heuristic: str, seed: int, **options: Any) -> Any:
+    """A random trace; with addresses its bytes are many, as memory rounds them up."""
+    trace = random_trace(seed, **options)
+    return enlarged(trace) if memory_of(heuristic) == "arena" else trace
 
 
 @pytest.mark.parametrize("heuristic", NAMES)
 def test_the_auditor_accepts_every_heuristic(heuristic: str) -> None:
     """Whatever the score, only what is free is evicted, and only when room is needed."""
     for seed in range(3):
-        trace = random_trace(100 + seed, rebinding=("listed", "storage")[seed % 2])
+        trace = trace_for(heuristic, 100 + seed, rebinding=("listed", "storage")[seed % 2])
         result = run_of(
             trace, heuristic, 0.8, deallocation=DEALLOCATIONS[seed % 2], slowdown_limit=None
         )
@@ -49,7 +63,7 @@ def test_the_auditor_accepts_every_heuristic(heuristic: str) -> None:
 def test_accounts_add_up(heuristic: str) -> None:
     """The log's memory is the sum of its changes, its times never turn back, its counts match."""
     for seed in range(2):
-        trace = random_trace(200 + seed)
+        trace = trace_for(heuristic, 200 + seed)
         result = run_of(trace, heuristic, 0.8, deallocation=("eager", "banish")[seed])
         row, log = result.row, result.events
         action, size = log["action"], log["bytes"]
@@ -73,12 +87,12 @@ def test_accounts_add_up(heuristic: str) -> None:
 @pytest.mark.parametrize("heuristic", ONLINE)
 def test_online_decisions_do_not_depend_on_what_comes_later(heuristic: str) -> None:
     """Cut a trace: up to its last call the same is evicted, for the same budget in bytes."""
-    whole = random_trace(300, events=60)
+    whole = trace_for(heuristic, 300, events=60)
     budget = int(0.8 * simulate(whole, "h_LRU").row["unlimited_peak_bytes"])
-    full = simulate(whole, heuristic, budget, event_log=True, slowdown_limit=None).events
+    full = run_of(whole, heuristic, budget, slowdown_limit=None).events
     for cut in (25, 40, 50):
-        part = random_trace(300, events=60, cut=cut)
-        log = simulate(part, heuristic, budget, event_log=True, slowdown_limit=None).events
+        part = trace_for(heuristic, 300, events=60, cut=cut)
+        log = run_of(part, heuristic, budget, slowdown_limit=None).events
         computed = np.flatnonzero(log["action"] == COMPUTE)
         end = int(computed[-1]) + 1 if len(computed) else 0
         for column in ("action", "storage", "start_ns", "memory_after_bytes"):
@@ -89,7 +103,7 @@ def test_online_decisions_do_not_depend_on_what_comes_later(heuristic: str) -> N
 @pytest.mark.parametrize("heuristic", NAMES)
 def test_a_run_can_be_repeated(heuristic: str) -> None:
     """The same inputs and the same seed give the same run."""
-    trace = random_trace(400)
+    trace = trace_for(heuristic, 400)
     first, second = (run_of(trace, heuristic, 0.8, seed=5) for _ in range(2))
     for column in ("evict_sha", "clock", "peak_bytes", "status"):
         assert first.row[column] == second.row[column]

@@ -121,6 +121,21 @@ def test_a_plan_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     code, out, _ = told(capsys, "explain", NET, "--plan", plan, "--storage", "t1")
     assert code == 0
     assert "the plan frees it" in out
+    _, out, _ = told(capsys, "explain", NET, "--plan", plan, "--budget", "3")
+    assert "oom: action" in out
+
+
+def test_memory_with_addresses_is_explained_as_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 9 tensors of a byte each rounds up to 512."""
+    memory = ("-H", "h_LRU", "--budget", "3KiB", "--memory", "arena")
+    found = as_json(capsys, "explain", NET, *memory, "--call", "8")
+    assert found["run"]["memory"] == "arena"
+    assert found["calls"][0]["evictions"][0]["decision"]["candidates"]
+    code, out, _ = told(capsys, "explain", NET, *memory)
+    assert code == 0
+    assert "memory    arena" in out
 
 
 @pytest.mark.parametrize(
@@ -129,6 +144,7 @@ def test_a_plan_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (["explain", NET, "--trace", NET], "it goes with a saved run"),
         (["explain", "RUN", "--budget", "5"], "a saved run has its own"),
         (["explain", "RUN", "--mutation", "inplace"], "a saved run has its own"),
+        (["explain", "RUN", "--memory", "arena"], "a saved run has its own"),
         (["explain", "RUN", "-H", "h_LRU"], "a saved run needs its trace as well: --trace"),
         (["explain", "RUN", "--storage", "zzz"], "the run has none of that name"),
         (["explain", NET, "--plan", "x.plan", "-H", "h_LRU"], "a plan decides for itself"),

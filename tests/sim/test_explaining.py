@@ -125,6 +125,20 @@ def test_the_peak_with_a_workspace_needs_the_trace() -> None:
     assert (alone.total_bytes, alone.workspace_bytes, alone.is_exact) == (3, 0, False)
 
 
+def test_a_run_in_which_nothing_happened_is_told(trace: Trace) -> None:
+    """Not even the constant fits in no byte at all, rounded up."""
+    run = simulate(trace, "h_LRU", 1, memory="arena", event_log=True)
+    told = explain(run, trace)
+    assert run.status == "oom"
+    assert (told.overhead, told.worths, told.live().parts) == ([], [], [])
+    assert told.live("end").total_bytes == 0
+    assert told.life(0).made_ns is None
+    for at in ("0ns", 0):
+        with pytest.raises(InputError):
+            told.live(at)
+    assert compare([run, run]).parting() is None
+
+
 def test_a_plan_has_no_scores_and_the_rest() -> None:
     """a is dropped for now and made again for c; the plan's own time is 2 ns more than 3."""
     builder = TraceBuilder("three")

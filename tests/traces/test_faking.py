@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from rematsim import traces
-from rematsim.errors import InputError, TraceError, UnknownNameError
+from rematsim.errors import InputError, TraceError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -274,6 +274,43 @@ def test_devices_that_torch_is_built_without_are_refused(torch: Any, device: str
         captured(torch, lambda: WAYS[way](torch, device))
 
 
+ASKED = {
+    "pin_memory": lambda torch: torch.ones(2).pin_memory(),
+    "storage": lambda torch: torch.ones(2).untyped_storage().pin_memory(),
+    "stream": lambda torch: torch.cuda.Stream(),
+    "event": lambda torch: torch.cuda.Event(enable_timing=True),
+    "any event": lambda torch: torch.Event().record(),
+    "graph": lambda torch: torch.cuda.CUDAGraph(),
+    "synchronize": lambda torch: torch.cuda.synchronize(),
+    "set_device": lambda torch: torch.cuda.set_device(0),
+    "device": lambda torch: torch.cuda.device(0).__enter__(),
+    "statistics": lambda torch: torch.cuda.reset_peak_memory_stats(),
+    "summary": lambda torch: torch.cuda.memory_summary(),
+    "ranges": lambda torch: torch.cuda.nvtx.range_push("step"),
+    "accelerator": lambda torch: torch.accelerator.synchronize(),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_what_asks_for_a_gpu_that_is_not_there_is_refused(torch: Any, what: str) -> None:
+    """In one form, whatever torch says: each of these fails in words of its own."""
+    if torch.backends.cuda.is_built():
+        pytest.skip("this torch is built for CUDA")
+    with pytest.raises(InputError, match="device 'cuda': .* is built without CUDA.*use the CPU"):
+        captured(torch, lambda: ASKED[what](torch))
+
+
+def test_a_mistake_of_the_program_is_not_taken_for_a_device_that_is_missing(torch: Any) -> None:
+    """Also where torch's own part for a device stands around it."""
+
+    def run() -> None:
+        with torch.cuda.stream(None):
+            torch.ones(6).view(4)
+
+    with pytest.raises(RuntimeError, match="shape"):
+        captured(torch, run)
+
+
 def test_a_device_by_number_or_by_method_is_refused_too(torch: Any) -> None:
     if torch.backends.cuda.is_built():
         pytest.skip("this torch is built for CUDA")
@@ -290,19 +327,6 @@ def test_a_device_by_number_or_by_method_is_refused_too(torch: Any) -> None:
 
 def test_the_devices_of_every_torch_are_not_refused(torch: Any) -> None:
     captured(torch, lambda: (torch.ones(2, device="cpu"), torch.ones(2, device="meta")))
-
-
-def test_unknown_targets_and_devices_are_refused(torch: Any) -> None:
-    with pytest.raises(InputError, match="target 'tpu': unknown; known: cpu, cuda"):
-        captured(torch, lambda: None, target="tpu")
-    with pytest.raises(UnknownNameError, match="device 'tpu': unknown"):
-        captured(torch, lambda: None, device_name="tpu")
-    with pytest.raises(InputError, match=r"make\(\) returned int: expected the function"):
-        traces.capture_fake(lambda: 3)
-    with pytest.raises(InputError, match="make None: expected a function"):
-        traces.capture_fake(None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="steps 'x': expected a whole number"):
-        traces.capture_fake(lambda: None, steps="x")  # type: ignore[arg-type]
 
 
 def attention_step(torch: Any, **options: Any) -> Callable[[], Any]:

@@ -201,3 +201,13 @@ def test_what_was_written_over_can_be_made_again(play: Any, pencil: Any) -> None
     run = play(steps.call("b", "k", 1).release("k").trace(), "h_LRU", None, mutation="inplace")
     assert run.story == ["take_over a", "recompute a", "deallocate a", "pin a'", "pin b"]
     assert (run["remat_ns"], run["clock"], run["peak_bytes"]) == (2, 9, 30)
+
+
+def test_what_cannot_be_made_again_is_taken_over_too(play: Any, pencil: Any) -> None:
+    """Under banish p goes for good and pins a; a' takes a's bytes all the same, and a goes."""
+    steps = pencil("x", size=0).call("p", "x", 1).call("a", "p", 2).release("p")
+    trace = steps.mutate("ax", [0], 3).trace()
+    options = {"mutation": "inplace", "deallocation": "banish"}
+    run = play(trace, "h_LRU", None, **options)
+    assert run.story == ["banish p", "pin a", "take_over a", "banish a", "pin a'"]
+    assert run["peak_bytes"] == 20

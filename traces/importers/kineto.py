@@ -24,6 +24,7 @@ from .reader import Request
 if TYPE_CHECKING:
     from ..contents import Content
     from ..curves import Curve
+    from ..memory_events import MemoryEvents
 
 FORMAT = "Kineto trace"
 IS_COMPANION = True
@@ -289,7 +290,80 @@ def read_curve(content: Content, device: str | None) -> Curve:
     TraceError
         It is cut off, or has no memory events.
     """
-    from ..curves import Curve, bytes_moved, choose_device, running_bytes
+    from ..curves import Curve, running_bytes
+
+    chosen, events = _memory_of(content, device)
+    time = events["start_ns"] - events["start_ns"][0]
+    first = int(events["bytes"][0])
+    totals, reserved = events["allocated"], events["reserved"]
+    is_relative = not _has_totals(events)
+    if is_relative:
+        sums = running_bytes(events["bytes"], content.where)
+        totals = sums - min(int(sums.min()), 0)
+    return Curve(
+        content.name,
+        content.where,
+        FORMAT,
+        chosen,
+        time,
+        totals,
+        int(totals[0]) - first,
+        reserved if (reserved > 0).all() else None,
+        is_relative,
+    )
+
+
+def read_events(content: Content, device: str | None) -> MemoryEvents:
+    """Read the allocator's events on one device.
+
+    Parameters
+    ----------
+    content : Content
+    device : str or None
+        As in ``load_curve``.
+
+    Returns
+    -------
+    MemoryEvents
+        In bytes of blocks.
+
+    Raises
+    ------
+    TraceError
+        It is cut off, has no memory events, or they have no addresses (builds of 2021).
+    """
+    from ..curves import running_bytes
+    from ..memory_events import ALLOC, FREE, MemoryEvents
+
+    chosen, events = _memory_of(content, device)
+    if (events["address"] < 0).any():
+        hint = "builds of 2021 write none"
+        raise TraceError(f"a memory event without an address: {hint}", content.where)
+    changes, reserved = events["bytes"], events["reserved"]
+    sums = running_bytes(changes, content.where)
+    found = MemoryEvents(
+        content.name,
+        content.where,
+        FORMAT,
+        chosen,
+        np.where(changes > 0, ALLOC, FREE),
+        events["address"],
+        np.abs(changes),
+        events["allocated"] if _has_totals(events) else sums,
+        reserved if (reserved > 0).all() else None,
+    )
+    return found.without_empty()
+
+
+def _has_totals(events: dict[str, Int64]) -> bool:
+    """Say whether events tell what is allocated after them."""
+    totals = events["allocated"]
+    return bool((totals >= 0).all() and totals.any())
+
+
+def _memory_of(content: Content, device: str | None) -> tuple[str, dict[str, Int64]]:
+    """Choose a device, and give its memory events in order of time."""
+    from ..curves import bytes_moved, choose_device
 
     profile = read_profile(content.open(), content.where, frozenset())
     events = profile.memory.arrays()
@@ -303,24 +377,7 @@ def read_curve(content: Content, device: str | None) -> Curve:
     names = [_device_name(*pair) for pair in zip(kinds.tolist(), numbers.tolist(), strict=True)]
     rows = np.flatnonzero(np.array(names) == chosen)
     rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
-    time = events["start_ns"][rows] - events["start_ns"][rows[0]]
-    first = int(events["bytes"][rows[0]])
-    totals, reserved = events["allocated"][rows], events["reserved"][rows]
-    is_relative = bool((totals < 0).any() or not totals.any())
-    if is_relative:
-        sums = running_bytes(events["bytes"][rows], content.where)
-        totals = sums - min(int(sums.min()), 0)
-    return Curve(
-        content.name,
-        content.where,
-        FORMAT,
-        chosen,
-        time,
-        totals,
-        int(totals[0]) - first,
-        reserved if (reserved > 0).all() else None,
-        is_relative,
-    )
+    return chosen, {name: column[rows] for name, column in events.items()}
 
 
 def _device_name(kind: int, number: int) -> str:

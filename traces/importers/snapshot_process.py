@@ -17,15 +17,23 @@ import numpy as np
 
 from ...errors import TraceError
 from ..limiting import memory_limited
+from ..memory_events import ALLOC, FREE, MAP, SEGMENT_ALLOC, SEGMENT_FREE, UNMAP
 from ..wording import reason, show
 from .memory_snapshot import Answer, History
 
 MEMORY_FACTOR = 24  # of a pickle, unpacked into objects
 MEMORY_BASE = 256 << 20
 MAX_BYTES = 2**53
+MAX_ADDRESS = 2**62
 
-ALLOCATIONS = {"alloc": 1}
-SEGMENTS = {"segment_alloc": 1, "segment_free": -1, "segment_map": 1, "segment_unmap": -1}
+ACTIONS = {
+    "alloc": ALLOC,
+    "segment_alloc": SEGMENT_ALLOC,
+    "segment_free": SEGMENT_FREE,
+    "segment_map": MAP,
+    "segment_unmap": UNMAP,
+}
+SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second in older builds
 AWAITING_FREE = ("active_awaiting_free", "active_pending_free")  # the second in older builds
 
 # What unpickling raises on what is damaged or hostile.
@@ -60,7 +68,8 @@ def main() -> None:
 def answer_to(data: bytes) -> Answer:
     """Read a snapshot; say what is wrong if it is none."""
     try:
-        return Answer(histories=_histories(_load(data), len(data)))
+        snapshot = _load(data)
+        return Answer(histories=_histories(snapshot, len(data)), settings=_settings(snapshot))
     except TraceError as error:
         return Answer(fault=str(error))
     except MemoryError:
@@ -89,9 +98,18 @@ def _histories(snapshot: dict[str, Any], size: int) -> dict[int, History]:
     for device, history in events.items():
         is_completed = _is_completed(history)
         rows = _moved(history, is_completed)
-        held, reserved = _final(snapshot, device, is_completed)
-        found[device] = History(rows.tobytes(), held, reserved)
+        allocated, reserved = _final(snapshot, device, is_completed)
+        segments, held = _layout(snapshot, device, is_completed)
+        streams = len({event.get("stream") for event in history if event.get("action") == "alloc"})
+        found[device] = History(rows.tobytes(), allocated, reserved, segments, held, streams)
     return found
+
+
+def _settings(snapshot: dict[str, Any]) -> str:
+    """Give the allocator's settings as they were spelled; nothing if it does not say."""
+    settings = snapshot.get("allocator_settings")
+    given = [settings.get(key) for key in SETTINGS] if isinstance(settings, dict) else []
+    return next((text for text in given if isinstance(text, str) and text), "")
 
 
 def _list(value: Any, what: str) -> list[Any]:
@@ -109,23 +127,28 @@ def _is_completed(history: list[Any]) -> bool:
 
 
 def _moved(history: list[Any], is_completed: bool) -> Any:
-    """Give time in ns, and bytes allocated and reserved, of each event that moves any.
+    """Give time in ns, kind, address and bytes of each event that moves any.
 
     Notes
     -----
     A free is counted when it completes; in a history that has no completions, when it is asked for.
     """
-    signs = ALLOCATIONS | {"free_completed" if is_completed else "free_requested": -1}
+    kinds = ACTIONS | {"free_completed" if is_completed else "free_requested": FREE}
     rows = []
     for event in history:
         if not isinstance(event, dict):
             raise TraceError(f"event {show(event)} is no dictionary")
         action = event.get("action")
-        if not isinstance(action, str) or (action not in signs and action not in SEGMENTS):
-            continue
-        size, time = _count(event, "size"), _count(event, "time_us")
-        rows.append((time * 1000, signs.get(action, 0) * size, SEGMENTS.get(action, 0) * size))
-    return np.array(rows, np.int64).reshape(-1, 3)
+        kind = kinds.get(action) if isinstance(action, str) else None
+        if kind is not None:
+            size, time = _count(event, "size"), _count(event, "time_us")
+            rows.append((time * 1000, kind, _address(event.get("addr")), size))
+    return np.array(rows, np.int64).reshape(-1, 4)
+
+
+def _address(value: Any) -> int:
+    """Give an address, or -1 for what is none."""
+    return value if isinstance(value, int) and 0 <= value < MAX_ADDRESS else -1
 
 
 def _count(event: dict[str, Any], key: str) -> int:
@@ -147,19 +170,43 @@ def _final(
     rounded them to (builds that say only that aside). They include blocks whose free was asked for
     and has not completed, which are left out where frees count when asked for.
     """
-    segments = snapshot.get("segments")
-    if segments is None:
+    if snapshot.get("segments") is None:
         return None, None
-    mine = [
-        segment
-        for segment in _list(segments, "segments")
-        if isinstance(segment, dict) and segment.get("device") == device
-    ]
+    mine = _segments(snapshot, device)
     totals = (_total(mine, key) for key in ("requested_size", "active_size", "allocated_size"))
     held = next((total for total in totals if total is not None), None)
     if held is not None and not is_completed:
         held -= _total([block for s in mine for block in _awaiting_free(s)], "requested_size") or 0
     return held, _total(mine, "total_size")
+
+
+def _segments(snapshot: dict[str, Any], device: int) -> list[dict[str, Any]]:
+    """Give the segments of a device."""
+    return [
+        segment
+        for segment in _list(snapshot.get("segments") or [], "segments")
+        if isinstance(segment, dict) and segment.get("device") == device
+    ]
+
+
+def _layout(snapshot: dict[str, Any], device: int, is_completed: bool) -> tuple[bytes, bytes]:
+    """Give address and bytes of each segment, and of each block that is held, at the end.
+
+    Notes
+    -----
+    Blocks of older builds have no address: they lie one behind the other.
+    """
+    used = {"active_allocated", *(AWAITING_FREE if is_completed else ())}
+    segments, held = [], []
+    for segment in _segments(snapshot, device):
+        start = _address(segment.get("address"))
+        segments.append((start, _count(segment, "total_size")))
+        for block in _blocks(segment):
+            start, size = _address(block.get("address", start)), _count(block, "size")
+            if block.get("state") in used:
+                held.append((start, size))
+            start += size
+    return np.array(segments, np.int64).tobytes(), np.array(held, np.int64).tobytes()
 
 
 def _total(parts: list[dict[str, Any]], key: str) -> int | None:
@@ -173,10 +220,13 @@ def _total(parts: list[dict[str, Any]], key: str) -> int | None:
 
 def _awaiting_free(segment: dict[str, Any]) -> list[dict[str, Any]]:
     """Give the blocks of a segment whose free was asked for and has not completed."""
+    return [block for block in _blocks(segment) if block.get("state") in AWAITING_FREE]
+
+
+def _blocks(segment: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the blocks of a segment."""
     blocks = segment.get("blocks")
-    if not isinstance(blocks, list):
-        return []
-    return [b for b in blocks if isinstance(b, dict) and b.get("state") in AWAITING_FREE]
+    return [b for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
 
 
 if __name__ == "__main__":

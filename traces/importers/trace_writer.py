@@ -41,8 +41,8 @@ def encoded_trace(trace: Trace) -> list[bytes]:
     """Give the parts of a trace file: its head, and each column packed."""
     described, frames = packed_columns(columns_of(trace))
     header = Header(
-        name=trace.name,
-        source=trace.source,
+        name=_encodable(trace.name),
+        source=_encodable(trace.source),
         rebinding=trace.rebinding,
         times_estimated=trace.times_estimated,
         digest=trace.digest,
@@ -52,6 +52,11 @@ def encoded_trace(trace: Trace) -> list[bytes]:
         provenance=trace.provenance,
     )
     return [encode_header(header), *frames]
+
+
+def _encodable(text: str) -> str:
+    """Escape what UTF-8 cannot say: the bytes of a file's name that is none."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def packed_columns(columns: dict[str, Any]) -> tuple[list[Column], list[bytes]]:

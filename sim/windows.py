@@ -1,0 +1,143 @@
+"""Kernels: Coop's choice of victims: the window of addresses that is cheapest to evict.
+
+When no hole is large enough, two pointers move over the pieces of the arena by address: every
+window of neighbors that has the bytes asked for, and holds nothing that is locked or pinned, is
+looked at; all that lies in the cheapest one is evicted, and merges into one hole (Zhang et al.,
+NeurIPS 2023). The cost of a window is the sum of its storages' scores; free pieces cost nothing.
+"""
+
+from __future__ import annotations
+
+from .arena import MAIN, SMALL, SMALL_OBJECT, allocate, free
+from .choosing import Choose, Score, bring_up_to_date
+from .engine import NAN_SCORE, NO_WINDOW
+from .jit import kernel, shared_kernel
+from .program import Program
+from .serving import asked_bytes
+from .space import FREE, HEAD, NONE, SCRATCH
+from .state import State
+
+
+@shared_kernel
+def place_again(program: Program, state: State, c: int) -> int:
+    """Place what of a call found a place before one thing did not; give the place of that one."""
+    i = 0
+    while True:
+        size = asked_bytes(program, state, c, i)
+        p = allocate(state, size, state.sides[c]) if size > 0 else NONE
+        state.placed[i].piece = p
+        if p != NONE:
+            state.pieces[p].storage = SCRATCH
+        elif size > 0:
+            return i
+        i += 1
+
+
+@shared_kernel
+def take_back(state: State, count: int) -> None:
+    """Free those places."""
+    for i in range(count):
+        if state.placed[i].piece != NONE:
+            free(state, state.placed[i].piece)
+
+
+@kernel
+def sum_backward(state: State, begin: int, end: int) -> None:
+    """Let the scores of a stretch be the sums from each to its end."""
+    total = 0.0
+    for i in range(end - 1, begin - 1, -1):
+        total += state.scores[i]
+        state.scores[i] = total
+
+
+@kernel
+def name_victims(state: State, first: int, end: int) -> int:
+    """Write down what lies in the pieces from one to before another; count it."""
+    count, p = 0, first
+    while p != end:
+        if state.pieces[p].storage != FREE:
+            state.victims[count] = state.pieces[p].storage
+            count += 1
+        p = state.pieces[p].after
+    return count
+
+
+def make_window_choose(score: Score, needs: int) -> Choose:
+    """Make the `choose` that evicts the cheapest window.
+
+    Parameters
+    ----------
+    score : callable
+        ``(state, s) -> float``, inlined: never negative, may be infinite.
+    needs : int
+        What it reads (``state.NEEDS``).
+
+    Notes
+    -----
+    For each last piece the window is the shortest that has the bytes; of equally cheap ones the
+    lowest by address is taken. So neither end can be left out, unless it costs nothing. A sum is
+    only ever added to: of the stretch of ``State.scores`` that is the window, the part up to
+    ``middle`` holds sums to that place, and what lies behind is in ``rest``; so infinite scores do
+    no harm, and rounding is that of the window's own scores. Each piece is summed up twice at most.
+    """
+
+    @kernel
+    def search(program: Program, state: State, area: int, lowest: float) -> tuple[int, int, float]:
+        """Find the cheapest window of an area: first piece, the one after the last, and cost."""
+        run, pieces = state.run[0], state.pieces
+        wanted = state.space[0].wanted_bytes
+        found, found_end = NONE, NONE
+        first = p = pieces[area].after
+        begin = middle = end = size = 0
+        rest = 0.0
+        while pieces[p].storage != HEAD:
+            run.search_steps += 1
+            s = pieces[p].storage
+            after = pieces[p].after
+            if s != FREE and (s < 0 or state.storages[s].pool_slot < 0):
+                first, begin, middle, end, size, rest = after, 0, 0, 0, 0, 0.0
+                p = after
+                continue
+            value = 0.0
+            if s != FREE:
+                if needs:
+                    bring_up_to_date(program, state, s)
+                run.evaluations += 1
+                run.metadata_accesses += 1
+                value = score(state, s)
+                if value != value:
+                    return NONE, NONE, value
+            state.scores[end] = value
+            end += 1
+            rest += value
+            size += pieces[p].size_bytes
+            while size - pieces[first].size_bytes >= wanted:
+                size -= pieces[first].size_bytes
+                first = pieces[first].after
+                if begin == middle:
+                    sum_backward(state, begin, end)
+                    middle, rest = end, 0.0
+                begin += 1
+            if size >= wanted:
+                cost = rest + (state.scores[begin] if begin < middle else 0.0)
+                if cost < lowest or (found == NONE and cost == lowest):
+                    found, found_end, lowest = first, after, cost
+            p = after
+        return found, found_end, lowest
+
+    def choose(program: Program, state: State, call: int) -> int:
+        placed = place_again(program, state, call)  # no window may be made of their places
+        first, end, cost = search(program, state, MAIN, float("inf"))
+        if state.space[0].wanted_bytes <= SMALL_OBJECT and cost == cost:
+            small, small_end, small_cost = search(program, state, SMALL, cost)
+            if small != NONE and (first == NONE or small_cost < cost):
+                first, end = small, small_end
+            cost = small_cost
+        count = name_victims(state, first, end) if first != NONE else NO_WINDOW
+        take_back(state, placed)
+        if cost != cost:
+            return NAN_SCORE
+        state.run[0].score = cost
+        return count
+
+    return choose
