@@ -2,7 +2,7 @@
 
 Nothing is simulated, and nothing is shown on a screen. All figures can be had from here; those of
 lowest budgets, of solving, of a single run and of the theory are drawn in `heat.py`, `solving.py`,
-`timelines.py`, `plan_pictures.py` and `theory.py`.
+`timelines.py`, `address_map.py`, `plan_pictures.py` and `theory.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from ..errors import InputError
 from ..result import OPTIONS
+from .address_map import address_figure as address_figure
 from .gaps import lower_bounds, with_bounds
 from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten

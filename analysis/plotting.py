@@ -31,9 +31,10 @@ TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
     "accesses": figures.accesses_figure,
     "solving": figures.solving_figure,
 }
-RUN_KINDS: dict[str, Callable[[RunResult], Figure]] = {
+RUN_KINDS: dict[str, Callable[..., Figure]] = {
     "memory": figures.memory_figure,
     "plan": figures.plan_figure,
+    "addresses": figures.address_figure,
 }
 KINDS = (*TABLE_KINDS, *RUN_KINDS)
 PLAN_SUFFIXES = (".plan", ".plan.gz")
@@ -48,6 +49,7 @@ def plot(
     out: str | Path | None = None,
     run: RunResult | None = None,
     highest: float | None = None,
+    plan_bytes: int | None = None,
     **filters: Any,
 ) -> list[Path]:
     """Draw the figures that a file of runs has in it, and save them.
@@ -66,6 +68,8 @@ def plot(
         What executing the plan gave, with its event log; needed where `source` is a plan.
     highest : float, optional
         The highest slowdown of the kind overhead, as of `overhead_figure`.
+    plan_bytes : int, optional
+        The height of a static address plan, for the kind addresses.
     **filters
         Column = value, or a list of values: only these runs of a table.
 
@@ -99,7 +103,8 @@ def plot(
     if is_plan_file(source) and run is None:
         raise InputError(f"{source}: a plan has to be executed to be drawn, and was not")
     if source.suffix.lower() == ".run" and kind not in TABLE_KINDS or run is not None:
-        drawn = _draw_run(source, (chosen or run_kinds(source))[:most], run)
+        run = read_run(source) if run is None else run
+        drawn = _draw_run((chosen or run_kinds(source, run))[:most], run, plan_bytes)
     elif kind in RUN_KINDS:
         raise InputError(f"{source}: a table of runs; a plot of one run needs a .run file")
     else:
@@ -131,9 +136,15 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
     return kinds
 
 
-def run_kinds(source: Path) -> list[str]:
+def run_kinds(source: Path, run: RunResult) -> list[str]:
     """List the kinds of figures of a single run, or of a plan, the main one first."""
-    return ["plan", "memory"] if is_plan_file(source) else ["memory", "plan"]
+    kinds = ["plan", "memory"] if is_plan_file(source) else ["memory", "plan"]
+    return [*kinds, "addresses"] if has_addresses(run) else kinds
+
+
+def has_addresses(run: RunResult) -> bool:
+    """Say whether the event log of a run knows where things lay."""
+    return run.events is not None and bool((run.events["address"] >= 0).any())
 
 
 def is_plan_file(source: Path) -> bool:
@@ -147,12 +158,12 @@ def _stem(source: Path) -> str:
 
 
 def _draw_run(
-    source: Path, kinds: list[str], run: RunResult | None
+    kinds: list[str], run: RunResult, plan_bytes: int | None
 ) -> Iterator[tuple[str, str, Figure]]:
     """Draw figures of one run, as `_draw` does those of a table."""
-    run = read_run(source) if run is None else run
     for kind in kinds:
-        yield kind, "", RUN_KINDS[kind](run)
+        more = {"plan_bytes": plan_bytes} if kind == "addresses" else {}
+        yield kind, "", RUN_KINDS[kind](run, **more)
 
 
 def _draw(

@@ -35,6 +35,7 @@ KNOWN_LINES = (
     "h_last_step_hybrid",
     "h_MegEngine",
     "keep-all",
+    "offload-all",
     "checkpoint-last",
     "checkpoint-all",
     "every-kth",

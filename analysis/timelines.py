@@ -96,8 +96,8 @@ def memory_figure(run: RunResult) -> Figure:
     times, layers = memory_by_category(run.events, run.storages)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     legend, legend_height = legend_that_fits(figure, category_entries(layers, run))
-    moving = {action: said for action, said in MOVING.items() if len(starts_of(run.events, action))}
-    shown = STRIPS | moving
+    moving = [action for action in MOVING if len(starts_of(run.events, action))]
+    shown = [*STRIPS, *moving]
     strips = len(shown) * (STRIP_HEIGHT + GAP)
     bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
     plot = bottom + strips
@@ -110,10 +110,10 @@ def memory_figure(run: RunResult) -> Figure:
     draw_layers(axes, times, layers, end)
     draw_budget(axes, run)
     axes.xaxis.set_major_locator(NullLocator())
-    for place, (action, said) in enumerate(shown.items()):
+    for place, action in enumerate(shown):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
-        _draw_strip(strip, starts_of(run.events, action), said, end)
+        draw_strip(strip, starts_of(run.events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     write_head(figure, run)
     write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
@@ -249,10 +249,10 @@ def starts_of(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
     return starts
 
 
-def _draw_strip(axes: Axes, starts: NDArray[np.float64], said: str, end: float) -> None:
+def draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
     """Draw when events of one kind begin, and say how many there are."""
     draw_starts(axes, starts, end)
-    label_strip(axes, f"{said}\n{count_text(len(starts))} times")
+    label_strip(axes, f"{(STRIPS | MOVING)[action]}\n{count_text(len(starts))} times")
 
 
 def draw_starts(axes: Axes, starts: NDArray[np.float64], end: float, color: str = "black") -> None:

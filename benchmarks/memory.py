@@ -7,6 +7,8 @@ counter    the reference runs in the counter, and a first replay with nothing co
            checkout and another one (``--against FOLDER``) take turns
 evictions  h_DTR_eq in it beside the counter: time an eviction, trace by trace
 pieces     a free and an allocation with 1 to 10^5 live pieces, asked from Python
+crowd      an eviction with 10^4 and 10^5 storages in memory: h_DTR_eq in the counter, and in an
+           arena h_DTR_eq, h_DTE and Coop
 random     random allocations and frees (``--operations``) in it and in a slow obvious one, compared
            after each
 """
@@ -34,6 +36,10 @@ TRACES = ("unet", "resnet32", "densenet", "lstm", "gpt", "vit_2steps")
 LOGS = ("resnet32", "densenet121", "lstm", "transformer", "unet", "treelstm")
 FRACTIONS = ("0.4x", "0.5x", "0.6x", "0.8x")
 UNIT = 512
+CROWDED = (
+    *(("counter", "h_DTR_eq"), ("arena", "h_DTR_eq"), ("arena", "h_DTE")),
+    *(("arena", "Coop"), ("arena", "Coop(partition=none)")),
+)
 PASSES = 4  # over all runs, for each of --repeats
 
 
@@ -184,6 +190,53 @@ def measure_pieces(given: argparse.Namespace) -> Row:
     return {"rows": rows}
 
 
+def crowd(live: int, more: int) -> tuple[Any, int]:
+    """Calls in a row, all results held to the end; and the bytes of so many of them."""
+    from rematsim.traces.builder import TraceBuilder
+
+    draw = random.Random(live)
+    builder = TraceBuilder("crowd")
+    builder.constant("x", UNIT)
+    budget, names = UNIT, ["x"]
+    for k in range(live + more):
+        operands = [names[-1], *([names[-draw.randrange(1, 50)]] if k > 50 and k % 3 == 0 else [])]
+        names.append(f"a{k}")
+        size = draw.choice((1, 1, 2, 2, 3, 4, 8, 16)) * UNIT
+        budget += size if k < live else 0
+        operator = ("mm", "relu", "mul", "exp")[k % 4]
+        builder.call(operator, operands, [(names[-1], size, -1)], draw.randrange(1, 1000))
+    for name in names[1:]:
+        builder.release(name)
+    return builder.build(), budget
+
+
+def measure_crowd(given: argparse.Namespace) -> Row:
+    """Time evictions: the processor time of a run, less that of one with room for all."""
+    from rematsim import simulate
+
+    rows: list[Row] = []
+    for live, more in ((10**4, 1000), (10**5, 300)):
+        trace, budget = crowd(live, more)
+        for place, (memory, method) in enumerate(CROWDED):
+            seconds: dict[int, float] = {}
+            evictions: list[int] = []
+            for room in (budget, 2 * budget):
+                times = []
+                for _ in range(1 + given.repeats):
+                    started = time.process_time()
+                    run = simulate(trace, method, room, memory=memory, slowdown_limit=None)
+                    times.append(time.process_time() - started)
+                seconds[room] = min(times[1:])
+                evictions.append(run.pressure_evictions)
+            cost = 1e6 * (seconds[budget] - seconds[2 * budget]) / evictions[0]
+            base = rows[-place]["us an eviction"] if place else cost
+            rows.append({"live": live, "memory": memory, "method": method,
+                         "evictions": evictions[0], "us an eviction": cost,
+                         "times": cost / base})  # fmt: skip
+    table("evictions with many storages in memory", rows)
+    return {"rows": rows}
+
+
 def a_pair(memory: str, seed: int, size: int) -> tuple[Any, Any]:
     """Make an allocator, of an arena every other time with an area apart, and the obvious one."""
     from rematsim.allocation import Allocator
@@ -230,6 +283,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Row]] = {
     "counter": measure_counter,
     "evictions": measure_evictions,
     "pieces": measure_pieces,
+    "crowd": measure_crowd,
     "random": measure_random,
 }
 

@@ -150,7 +150,14 @@ def address_plan(
     Returns
     -------
     int
-        Bytes: the line in a plot of fragmentation.
+        Bytes: the line in a plot of fragmentation. Where the run has addresses, they are a plan as
+        well, and count if none lower is found.
     """
     buffers = buffers_of_run(run, rounding)
-    return plan_addresses(buffers, time_limit=time_limit, seed=seed).height
+    height = plan_addresses(buffers, time_limit=time_limit, seed=seed).height
+    assert run.events is not None, "it has buffers"
+    lies = (run.events["address"] >= 0) & (run.events["bytes"] > 0)
+    if not lies.any():
+        return height
+    own = int((run.events["address"] + run.events["bytes"])[lies].max())
+    return min(height, -(-own // rounding) * rounding)

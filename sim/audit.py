@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .audit_addresses import layout_of
+from .audit_facts import FINDINGS as FINDINGS
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
 from .audit_scores import SCORES
 from .opcodes import INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
@@ -25,53 +26,6 @@ from .opcodes import INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 if TYPE_CHECKING:
     from .result import RunResult
     from .traces.trace import Trace
-
-FINDINGS = {
-    "GOOD": "nothing contradicts",
-    "BYTES_MISMATCH": "a size, or the memory after an action",
-    "CLOCK_MISMATCH": "the time of an action",
-    "WRONG_CALL": "another call should have run",
-    "WRONG_STORAGE": "another storage should have been touched",
-    "WRONG_CAUSE": "an eviction blamed on a call that did not ask for room",
-    "PARENT_NOT_DEFINED": "a call ran without something that it reads",
-    "OVER_BUDGET": "a result was placed where it does not fit",
-    "WRONG_ADDRESS": "something lies where the memory model would not have put it",
-    "NOT_MATERIAL": "a storage was evicted that was not in memory",
-    "LOCKED_BUT_EVICTED": "a storage was evicted that a running call or a pin holds",
-    "NEEDLESS_EVICTION": "a storage was evicted although everything fits",
-    "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
-    "SCORE_MISMATCH": "the victim's score is not what its definition gives",
-    "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
-    "NOT_ON_HOST": "a transfer from the host, or a discard, of what is not there",
-    "WAITS_FOR_EVER": "an action waited for something that never comes",
-    "UNEXPECTED_ACTION": "another action was due",
-    "LOG_ENDS_EARLY": "an action was due and the log has none",
-    "STATUS_MISMATCH": "the run did not end as its row says",
-    "COUNT_MISMATCH": "a figure of the row is not what the log adds up to",
-}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What an audit found; true if it is good.
-
-    Parameters
-    ----------
-    finding : str
-        One of ``FINDINGS``.
-    message : str
-        The first contradiction, for a person; empty if there is none.
-    row : int
-        The row of the event log that it was found at; -1 if it is about the whole run.
-    """
-
-    finding: str
-    message: str = ""
-    row: int = -1
-
-    def __bool__(self) -> bool:
-        """Say whether nothing contradicts."""
-        return self.finding == "GOOD"
 
 
 def audit(trace: Trace, result: RunResult) -> Verdict:
@@ -122,7 +76,7 @@ class Audit:
     def __init__(self, trace: Trace, row: dict[str, Any], events: Any) -> None:
         self.trace = trace
         self.row = row
-        layout = layout_of(row["memory"], row["budget_bytes"])
+        layout = layout_of(trace, row)
         self.ledger = Ledger(events, row["budget_bytes"], layout)
         self.base = int(trace.call_time_ns.sum())
         self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
@@ -366,16 +320,22 @@ class Audit:
         """Compare the evictions that make room for a call."""
         ledger = self.ledger
         while not ledger.fits(call, taken := self._taken_over(call)):
-            if not ledger.pool and ledger.due is None:
+            if ledger.due is None and not ledger.can_make_room():
                 raise _End("oom")
             why = f"{ledger.memory} + {call.request(taken)} bytes are over the budget"
             row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
-            victim = ledger.victim(row)
-            if row.columns["cause_call"] != call.number:
-                raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
-            self._check_score(row, victim)
-            ledger.leave_memory(victim, "evict", row)
-            self.counts["evict"] += 1
+            self._follow_eviction(call, row)
+            while ledger.goes_with(row):
+                self._follow_eviction(call, ledger.take("evict", "it is of the same window"))
+
+    def _follow_eviction(self, call: Call, row: Row) -> None:
+        """Compare one of them."""
+        victim = self.ledger.victim(row)
+        if row.columns["cause_call"] != call.number:
+            raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
+        self._check_score(row, victim)
+        self.ledger.leave_memory(victim, "evict", row)
+        self.counts["evict"] += 1
 
     def _check_score(self, row: Row, victim: Storage) -> None:
         """Compare the victim's score, and the victim with the rest of the pool."""

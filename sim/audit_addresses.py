@@ -11,10 +11,16 @@ from bisect import insort
 from typing import TYPE_CHECKING, Any
 
 from .audit_caching import PlainCaching
+from .heuristics.methods import get
+from .heuristics.registry import names
 from .memory_models import CACHING, COUNTER, find_memory, settings_of
+from .partition import BY_CLASS, NO_PARTITION, is_expensive_operator
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from .audit_facts import Call, Row, Storage, Tensor
+    from .traces.trace import Trace
 
 UNIT, SMALL_OBJECT, MOST = 512, 10 * 1024, 2**62  # bytes
 
@@ -32,6 +38,12 @@ class Extents:
         self.begin, self.end = begin, end
         self.used: list[tuple[int, int]] = []  # from, to
         self.touched: list[tuple[int, int]] = []  # what has ever been in use, likewise
+
+    def copy(self) -> Extents:
+        """Give the same stretch with the same in use."""
+        other = Extents(self.begin, self.end)
+        other.used = list(self.used)
+        return other
 
     def holes(self) -> list[tuple[int, int]]:
         """Give size and address of all that is free between what is in use."""
@@ -98,6 +110,10 @@ class PlainArena:
                 return begin
         return None
 
+    def in_use(self) -> list[Extents]:
+        """Give a copy of what is in use."""
+        return [self.small.copy(), self.main.copy()]
+
     def free(self, address: int) -> None:
         """Free what lies there."""
         (self.main if address < self.main.end else self.small).remove(address)
@@ -127,20 +143,61 @@ class PlainArena:
         return max((size for size, _ in self.main.holes() + self.small.holes()), default=0)
 
 
+class Sides:
+    """The end of a hole at which each call's results are placed, by the heuristic's partition.
+
+    Calls are asked for in the order of the trace, as they run; what runs again was asked for.
+
+    Parameters
+    ----------
+    trace : Trace
+    partition : {"class", "density"}
+    """
+
+    def __init__(self, trace: Trace, partition: str) -> None:
+        self.trace, self.partition = trace, partition
+        self.cost = self.size = 0  # of the calls so far
+        self.high: dict[Call, bool] = {}
+
+    def is_high(self, call: Call) -> bool:
+        """Say whether a call is a cheap one."""
+        if call not in self.high:
+            self.high[call] = not call.is_constant and not self._is_expensive(call)
+        return self.high[call]
+
+    def _is_expensive(self, call: Call) -> bool:
+        if self.partition == BY_CLASS:
+            operator = self.trace.operators[int(self.trace.call_operator[call.number])]
+            return is_expensive_operator(operator)
+        size = sum(tensor.size for tensor in call.results)
+        self.cost, self.size = self.cost + call.cost, self.size + size
+        return call.cost * self.size >= size * self.cost
+
+
 class Layout:
     """Where storages lie in an arena, compared row by row with an event log.
 
     Parameters
     ----------
     arena : PlainArena or PlainCaching
+    sides : Sides, optional
+        Which calls' results are placed at the high end of a hole; without, none are.
+    goes_by_windows : bool
+        Whether several storages go at once: then the log does not tell how often room was sought.
     """
 
-    def __init__(self, arena: PlainArena | PlainCaching) -> None:
-        self.arena = arena
+    def __init__(
+        self,
+        arena: PlainArena | PlainCaching,
+        sides: Sides | None = None,
+        goes_by_windows: bool = False,
+    ) -> None:
+        self.arena, self.sides, self.goes_by_windows = arena, sides, goes_by_windows
         self.address: dict[Storage, int] = {}
         self.placed: dict[Tensor | None, int] = {}  # of the call that fits; None: its workspace
         self.fits_now = True
-        self.evictions = 0  # since a call that does not fit asked for room
+        self.wanted_bytes = 0  # what found no place, and what was in use then
+        self.crowd: list[Extents] = []
         self.retries = 0
         self.free_parts: list[int] = []  # free bytes before each call that evicted was placed
 
@@ -148,14 +205,17 @@ class Layout:
         """Place a call's results and its workspace, or nothing."""
         arena, self.placed, free = self.arena, {}, self.arena.free_bytes
         self.retries += not self.fits_now
+        is_high = self.sides is not None and self.sides.is_high(call)
         asked: list[tuple[Tensor | None, int]] = [
             (t, t.size) for t in call.results if t not in taken
         ]
         for tensor, size in [*asked, (None, call.workspace)]:
             if size == 0:
                 continue
-            address = arena.place(size)
+            address = arena.place(size, is_high)
             if address is None:
+                if self.goes_by_windows and isinstance(arena, PlainArena):
+                    self.wanted_bytes, self.crowd = size, arena.in_use()
                 for other in self.placed.values():
                     arena.free(other)
                 self.fits_now = False
@@ -183,6 +243,13 @@ class Layout:
         if storage in self.address:
             self.arena.free(self.address.pop(storage))
 
+    def has_window(self, evictable: Collection[Storage]) -> bool:
+        """Say whether neighbors that are free or may go have the bytes that found no place."""
+        begins = {self.address[storage] for storage in evictable if storage in self.address}
+        for area in self.crowd:
+            area.used = [part for part in area.used if part[0] not in begins]
+        return any(size >= self.wanted_bytes for area in self.crowd for size, _ in area.holes())
+
     def compare(self, row: Row, address: int | None) -> None:
         """Compare a row's address, None for none, and what is reserved after it."""
         found, due = row.columns["address"], -1 if address is None else address
@@ -198,19 +265,26 @@ class Layout:
         parts, budget = self.free_parts, budget_bytes or 1
         if self.arena.keeps_failures and not knows_failure:
             return {"fragmentation": sum(parts) / len(parts) / budget if parts else None}
+        retries = {} if self.goes_by_windows else {"retries": self.retries + self.arena.retries}
         return {
+            **retries,
             "reserved_peak_bytes": self.arena.reserved_peak_bytes,
-            "retries": self.retries + self.arena.retries,
             "fragmentation": sum(parts) / len(parts) / budget if parts else None,
             "largest_hole_bytes": self.arena.largest_hole if status == "oom" else None,
         }
 
 
-def layout_of(memory: str, budget_bytes: int | None) -> Layout | None:
+def layout_of(trace: Trace, row: dict[str, Any]) -> Layout | None:
     """Make what follows a memory model's addresses; None if it has none that can be derived."""
-    model = find_memory(memory)
+    model, budget_bytes = find_memory(row["memory"]), row["budget_bytes"]
     if model.model == COUNTER:
         return None
     if model.model == CACHING:
         return Layout(PlainCaching(budget_bytes, settings_of(model.name)))
-    return Layout(PlainArena(budget_bytes, *model.settings))
+    arena = PlainArena(budget_bytes, *model.settings)
+    if row["method"].partition("(")[0] not in names():
+        return Layout(arena)
+    heuristic = get(row["method"])
+    has_sides = heuristic.partition != NO_PARTITION
+    sides = Sides(trace, heuristic.partition) if has_sides else None
+    return Layout(arena, sides, heuristic.kind == "window")

@@ -85,6 +85,19 @@ class Ledger:
             return self.layout.fit(call, taken)
         return self.memory + call.request(taken) <= self.budget
 
+    def can_make_room(self) -> bool:
+        """Say whether there is something to evict for a call that does not fit."""
+        if self.layout is not None and self.layout.goes_by_windows:
+            return self.layout.has_window(self.pool)
+        return bool(self.pool)
+
+    def goes_with(self, row: Row) -> bool:
+        """Say whether the next row is an eviction of the same window: they have one score."""
+        if self.layout is None or not self.layout.goes_by_windows or self.due is None:
+            return False
+        is_eviction = self.due.action == row.action
+        return is_eviction and bool(self.due.columns["score"] == row.columns["score"])
+
     def create(self, call: Call, results: list[tuple[int, int]]) -> None:
         """Make a call's tensors from sizes and aliases."""
         for size, alias in results:

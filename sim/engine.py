@@ -141,6 +141,8 @@ def create(program: Program, state: State, t: int) -> None:
         here.created_bytes += state.storages[s].size_bytes
         if here.needs & NEEDS_CLASSES:
             join(state, s, 0)
+        call = program.calls[tensor.call]
+        state.holds[s].has_siblings = call.end_result - call.first_result > 1
 
 
 @kernel

@@ -195,7 +195,7 @@ class Run:
                 victim, score = chooser.in_python(self.program, self.state)
                 self.state.victims[0] = victim
                 here = self.state.run[0]
-                here.victims, here.score = 1, score
+                here.victims, here.score = max(1, here.victims), score  # it may have named more
                 here.search_steps += here.pool_count
             elif self.code != EMPTY_BUFFERS:
                 return self.code

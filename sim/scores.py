@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import compiled
+from .engine import NO_WINDOW
 from .errors import InputError
 from .heuristics import terms
 from .heuristics.registry import Heuristic
@@ -74,12 +76,17 @@ class Decision:
     storage : int
         The victim.
     candidates : list of Candidate
-        All of the pool, the lowest score first; of equal ones the one that goes first.
+        All of the pool, the lowest score first; of equal ones the one that goes first. Of a window
+        its storages come first.
+    together : tuple of int
+        What went in one choice: the victim alone, or a window of neighbors, by address; the score
+        in the event log is then the sum of theirs.
     """
 
     row: int
     storage: int
     candidates: list[Candidate]
+    together: tuple[int, ...]
 
 
 def options_of(result: RunResult) -> Options:
@@ -123,7 +130,8 @@ def decisions(
     settings = settings_for(work, heuristic, result.budget_bytes, options)
     watching = _Watching(heuristic, chooser_for(work, heuristic, options), wanted)
     run = Run(work.program, settings)
-    run.finish(Chooser(compiled.choose_in_python(), watching, place=watching.chooser.place))
+    with suppress(NoRoomError):
+        run.finish(Chooser(compiled.choose_in_python(), watching, place=watching.chooser.place))
     if run.evict_sha != result.evict_sha:
         raise InputError(
             f"run of {result.method!r}: {heuristic.name!r} does not choose as that run did: "
@@ -132,15 +140,32 @@ def decisions(
     return watching.found
 
 
+class NoRoomError(Exception):
+    """There is no window that could be evicted: the run is out of memory."""
+
+
 def choose_as(chooser: Chooser, program: Program, state: State) -> tuple[int, float]:
-    """Make a choice in Python as the engine would have made it; give victim and score."""
+    """Make a choice in Python as the engine would have made it; give victim and score.
+
+    Where a window goes, its storages are in ``State.victims``, and their number in ``run.victims``.
+
+    Raises
+    ------
+    NoRoomError
+        If no window could go.
+    """
     if chooser.in_python is not None:
         return chooser.in_python(program, state)
-    call = int(state.run[0].current_call)
-    if chooser.choice.function(program, state, call) < 0:
+    run = state.run[0]
+    call = int(program.tensors[state.frames[run.depth - 1].tensor].call)
+    count = chooser.choice.function(program, state, call)
+    if count == NO_WINDOW:
+        raise NoRoomError
+    if count < 0:
         assert chooser.explain is not None
         return chooser.explain(program, state)
-    return int(state.victims[0]), float(state.run[0].score)
+    run.victims = count
+    return int(state.victims[0]), float(run.score)
 
 
 class _Watching:
@@ -153,13 +178,25 @@ class _Watching:
 
     def __call__(self, program: Program, state: State) -> tuple[int, float]:
         """Choose as the run would have done."""
-        row = self.wanted.get(self.count)
-        candidates = self._candidates(program, state) if row is not None else []
-        self.count += 1
+        is_looked_at = any(self.count + place in self.wanted for place in range(self.reach))
+        candidates = self._candidates(program, state) if is_looked_at else []
         victim, score = choose_as(self.chooser, program, state)
-        if row is not None:
-            self.found[row] = Decision(row, victim, candidates)
+        together = tuple(state.victims[: max(1, int(state.run[0].victims))].tolist())
+        if len(together) == 1:
+            together = (victim,)
+        for place, storage in enumerate(together):
+            row = self.wanted.get(self.count + place)
+            if row is not None:
+                self.found[row] = Decision(row, storage, _first(candidates, together), together)
+        self.count += len(together)
         return victim, score
+
+    @property
+    def reach(self) -> int:
+        """So many evictions one choice may be, at most."""
+        return (
+            max(self.wanted, default=0) - self.count + 1 if self.heuristic.kind == "window" else 1
+        )
 
     def _candidates(self, program: Program, state: State) -> list[Candidate]:
         """Score the whole pool, the first to go first."""
@@ -185,6 +222,15 @@ class _Watching:
         with np.errstate(all="ignore"), _Listening(s) as heard:
             score = float(self.heuristic.function(state, s))
         return score, heard.terms
+
+
+def _first(candidates: list[Candidate], together: tuple[int, ...]) -> list[Candidate]:
+    """Put what goes together before all else, in its order; one that goes alone is the first."""
+    if len(together) == 1 and candidates and candidates[0].storage == together[0]:
+        return candidates
+    by_number = {candidate.storage: candidate for candidate in candidates}
+    rest = [candidate for candidate in candidates if candidate.storage not in together]
+    return [by_number[storage] for storage in together if storage in by_number] + rest
 
 
 class _Listening:

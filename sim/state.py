@@ -145,6 +145,7 @@ HOLD_FIELDS = np.dtype(
         ("class_node", "i4"),  # its node in the union-find forest, or -1
         ("is_pinned", "u1"),
         ("is_irreplaceable", "u1"),  # cannot be recomputed: only banish's rule frees it
+        ("has_siblings", "u1"),  # its call makes other storages, too
     ],
     align=True,
 )

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from .arena import MAIN, SMALL, SMALL_OBJECT, allocate, free
 from .choosing import Choose, Score, bring_up_to_date
+from .classes import look_up_call
 from .engine import NAN_SCORE, NO_WINDOW
 from .jit import kernel, shared_kernel
 from .program import Program
 from .serving import asked_bytes
 from .space import FREE, HEAD, NONE, SCRATCH
-from .state import State
+from .state import NEEDS_CALL, NEEDS_CLASSES, State
 
 
 @shared_kernel
@@ -70,7 +71,7 @@ def make_window_choose(score: Score, needs: int) -> Choose:
     score : callable
         ``(state, s) -> float``, inlined: never negative, may be infinite.
     needs : int
-        What it reads (``state.NEEDS``).
+        What it reads (``state.NEEDS``): with ``classes`` also ``call``, or none of both.
 
     Notes
     -----
@@ -82,38 +83,46 @@ def make_window_choose(score: Score, needs: int) -> Choose:
     """
 
     @kernel
+    def value_of(program: Program, state: State, s: int) -> float:
+        """Score a storage; where nothing around it is evicted there is nothing to look up."""
+        if needs & NEEDS_CALL:
+            hold = state.holds[s]
+            state.run[0].call_ns = 0
+            if hold.evicted_neighbors > 0 or hold.has_siblings:
+                look_up_call(program, state, s)
+        if needs & ~(NEEDS_CALL | NEEDS_CLASSES):
+            bring_up_to_date(program, state, s)
+        return score(state, s)
+
+    @kernel
     def search(program: Program, state: State, area: int, lowest: float) -> tuple[int, int, float]:
         """Find the cheapest window of an area: first piece, the one after the last, and cost."""
-        run, pieces = state.run[0], state.pieces
         wanted = state.space[0].wanted_bytes
         found, found_end = NONE, NONE
-        first = p = pieces[area].after
-        begin = middle = end = size = 0
+        first = p = state.pieces[area].after
+        begin = middle = end = size = steps = scored = 0
         rest = 0.0
-        while pieces[p].storage != HEAD:
-            run.search_steps += 1
-            s = pieces[p].storage
-            after = pieces[p].after
+        while True:
+            s, after = state.pieces[p].storage, state.pieces[p].after
+            if s == HEAD:
+                break
+            steps += 1
             if s != FREE and (s < 0 or state.storages[s].pool_slot < 0):
-                first, begin, middle, end, size, rest = after, 0, 0, 0, 0, 0.0
-                p = after
+                p = first = after
+                begin, middle, end, size, rest = 0, 0, 0, 0, 0.0
                 continue
             value = 0.0
             if s != FREE:
-                if needs:
-                    bring_up_to_date(program, state, s)
-                run.evaluations += 1
-                run.metadata_accesses += 1
-                value = score(state, s)
+                scored += 1
+                value = value_of(program, state, s)
                 if value != value:
                     return NONE, NONE, value
             state.scores[end] = value
-            end += 1
-            rest += value
-            size += pieces[p].size_bytes
-            while size - pieces[first].size_bytes >= wanted:
-                size -= pieces[first].size_bytes
-                first = pieces[first].after
+            end, rest = end + 1, rest + value
+            size += state.pieces[p].size_bytes
+            while size - state.pieces[first].size_bytes >= wanted:
+                size -= state.pieces[first].size_bytes
+                first = state.pieces[first].after
                 if begin == middle:
                     sum_backward(state, begin, end)
                     middle, rest = end, 0.0
@@ -123,6 +132,10 @@ def make_window_choose(score: Score, needs: int) -> Choose:
                 if cost < lowest or (found == NONE and cost == lowest):
                     found, found_end, lowest = first, after, cost
             p = after
+        run = state.run[0]
+        run.search_steps += steps
+        run.evaluations += scored
+        run.metadata_accesses += scored
         return found, found_end, lowest
 
     def choose(program: Program, state: State, call: int) -> int:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from . import compiled
 from .causes import Causes
 from .heuristics.registry import Heuristic
-from .opcodes import STATUSES
+from .opcodes import OOM, STATUSES
 from .pool import HOLE
 from .result import slowdown
 from .runner import Chooser, Run
-from .scores import choose_as, options_of
+from .scores import NoRoomError, choose_as, options_of
 from .simulation import Options, chooser_for, settings_for
 from .story import NONE, Story
 from .workload import Workload
@@ -165,7 +165,10 @@ class _Again:
             keeping = _Keeping(chooser, kept)
             chooser = Chooser(compiled.choose_in_python(), keeping, place=chooser.place)
         run = Run(work.program, settings)
-        status = STATUSES[run.finish(chooser)]
+        try:
+            status = STATUSES[run.finish(chooser)]
+        except NoRoomError:
+            status = STATUSES[OOM]
         facts = run.facts()
         run.close()
         speed = slowdown(facts["model_ns"], facts["remat_ns"]) if status == "ok" else None

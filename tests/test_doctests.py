@@ -17,6 +17,7 @@ PACKAGES = (
     "rematsim.traces",
     "rematsim.traces.importers",
     "rematsim.heuristics",
+    "rematsim.heuristics.addresses",
     "rematsim.heuristics.static",
     "rematsim.analysis",
 )

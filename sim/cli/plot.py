@@ -13,9 +13,12 @@ import click
 from . import options
 from .loading import load_of_plan
 from .output import print_json
+from .progress import Waiting
 
 if TYPE_CHECKING:
     from ..result import RunResult
+
+PLAN_SECONDS = 10.0  # for the line of an address map
 
 
 @options.command(
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 @click.option(
     "--kind",
     metavar="KIND",
-    help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan. "
-    "Default: what FILE has data for.",
+    help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan, "
+    "addresses. Default: what FILE has data for.",
 )
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
@@ -54,7 +57,8 @@ def command(
     FILE is the .sqlite or .csv of a sweep, a saved .run, or a .plan, which is executed on the trace
     that it names, or on that of --trace. Prints the files that were written.
     """
-    from ..analysis.plotting import TABLE_KINDS, is_plan_file, plot
+    from ..analysis.plotting import TABLE_KINDS, has_addresses, is_plan_file, plot
+    from ..analysis.tables import read_run
 
     run = None
     if is_plan_file(Path(source)):
@@ -62,12 +66,24 @@ def command(
             raise click.UsageError(f"--kind {kind}: {source} is a plan, not a table of runs")
         run = _executed(source, filters.pop("trace"))
     chosen: dict[str, Any] = {name: list(values) for name, values in filters.items() if values}
-    paths = [str(path) for path in plot(source, kind, out, run, highest, **chosen)]
+    plan_bytes = None
+    if Path(source).suffix.lower() == ".run" and kind in (None, "addresses"):
+        run = read_run(source)
+        plan_bytes = _planned(run) if has_addresses(run) else None
+    paths = [str(path) for path in plot(source, kind, out, run, highest, plan_bytes, **chosen)]
     if as_json:
         print_json(paths)
         return
     for path in paths:
         click.echo(path)
+
+
+def _planned(run: RunResult) -> int:
+    """Plan addresses for what a run had in memory: the line of the address map."""
+    from ..addressing import address_plan
+
+    with Waiting("planning addresses", PLAN_SECONDS):
+        return address_plan(run, time_limit=PLAN_SECONDS)
 
 
 def _executed(path: str, traces: tuple[str, ...]) -> RunResult:

@@ -112,8 +112,10 @@ def print_instant(live: Instant, top: int) -> None:
         ]
         for one in live.storages
     ]
-    click.echo()
-    _print_rows(["storage", "category", "module", "operator", "", "bytes"], cells, top, n_text=5)
+    if cells:
+        click.echo()
+        header = ["storage", "category", "module", "operator", "", "bytes"]
+        _print_rows(header, cells, top, n_text=5)
 
 
 def _live_cells(part: LivePart, field: str, total: int) -> list[str]:
@@ -236,6 +238,10 @@ def _print_eviction(told: Explanation, gone: Eviction, top: int) -> None:
 
 def _print_decision(told: Explanation, decision: Decision, top: int) -> None:
     """Show what could have gone, the lowest score first."""
+    if len(decision.together) > 1:
+        click.echo(
+            f"    with its neighbors, a window of {len(decision.together)} that goes as one:"
+        )
     names = list(dict.fromkeys(name for c in decision.candidates for name in c.terms))
     rows = [_candidate_cells(told, one, names) for one in decision.candidates]
     _print_rows(["candidate", "bytes", "score", *names], rows, top)

@@ -47,7 +47,9 @@ def test_it_is_better_than_every_online_run_that_it_starts_from(name: str, fract
     work = workload(trace)
     starts = online_starts(work, parse_budget(fraction))
     best = min(evaluate(work.graph, schedule).cost for schedule in starts) if starts else None
-    planned = plan_trace(trace, "annealing", fraction, time_limit=SECONDS, event_log=True)
+    planned = plan_trace(
+        trace, "annealing(steps=4000)", fraction, time_limit=10 * SECONDS, event_log=True
+    )
     assert planned.row.status == "ok" and audit(trace, planned.row)
     assert planned.found.predicted is not None
     assert best is None or planned.found.predicted.cost <= best

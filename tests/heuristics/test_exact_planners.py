@@ -130,7 +130,7 @@ def test_a_budget_below_the_largest_call_names_it() -> None:
 
 
 def test_a_form_that_does_not_exist_is_named() -> None:
-    with pytest.raises(InputError, match=r"form \(loose\): it is one of tight, paper"):
+    with pytest.raises(InputError, match=r"form \(loose\): it is tight, paper or held"):
         get("checkmate(form=loose)").plan(linear(3), 4)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import oracle
 import pytest
 from random_traces import random_trace
 from rematsim.audit import FINDINGS, Verdict, audit
+from rematsim.inspection import enlarged
 from rematsim.opcodes import ACTIONS
 from rematsim.simulation import simulate
 from rematsim.traces.builder import TraceBuilder
@@ -209,3 +211,21 @@ def test_runs_of_real_traces_are_good(name: str, deallocation: str) -> None:
     assert result.row["pressure_evictions"] > 0
     verdict = audit(trace, result)
     assert verdict, verdict.message
+
+
+@pytest.mark.parametrize("partition", ["class", "density", "none"])
+@pytest.mark.parametrize("window", ["true", "false"])
+@pytest.mark.parametrize("mutation", ["copy", "inplace"])
+def test_runs_of_coop_are_derived_with_the_side_of_each_call(
+    partition: str, window: str, mutation: str
+) -> None:
+    """Also where no window is large enough, which ends a run although something may go."""
+    ended = set()
+    for seed, budget in itertools.product(range(3), (0.4, 0.7)):
+        trace = enlarged(random_trace(seed, events=60))
+        method = f"Coop(window={window},partition={partition})"
+        run = simulate(trace, method, budget, memory="arena", mutation=mutation, event_log=True)
+        ended.add(run.status)
+        verdict = audit(trace, run)
+        assert verdict, verdict.message
+    assert "ok" in ended

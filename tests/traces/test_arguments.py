@@ -39,45 +39,46 @@ COUNT = "{} {}: expected a whole number"
         *(
             (call, {what: value}, COUNT.format(what, shown))
             for call, what in (
-                (block, "repeat"),
-                (traces.capture_steps, "repeat"),
-                (traces.capture_steps, "warmup"),
-                (traces.capture_fake, "steps"),
-                (traces.capture_fake, "warmup"),
+                ("block", "repeat"),
+                ("capture_steps", "repeat"),
+                ("capture_steps", "warmup"),
+                ("capture_fake", "steps"),
+                ("capture_fake", "warmup"),
             )
             for value, shown in (("x", "'x'"), (1.5, "1.5"), (None, "null"), (True, "true"))
         ),
-        (block, {"repeat": 0}, "repeat 0: at least 1"),
-        (traces.capture_steps, {"warmup": -1}, "warmup -1: at least 0"),
-        (traces.capture_fake, {"warmup": -1}, "warmup -1: at least 0"),
-        (traces.capture_fake, {"steps": 0}, "steps 0: at least 1"),
-        (block, {"name": 3}, "name 3: expected some text"),
-        (traces.capture_steps, {"name": ""}, "name '': expected some text"),
-        (traces.capture_fake, {"name": None}, "name null: expected some text"),
-        (block, {"model": step}, "model function: expected a torch.nn.Module"),
-        (traces.capture_steps, {"model": "x"}, "model str: expected a torch.nn.Module"),
-        (traces.capture_steps, {"optimizer": 1}, "optimizer int: expected a torch.optim.Optimizer"),
-        (traces.capture_fake, {"target": "tpu"}, "target 'tpu': unknown; known: cpu, cuda"),
-        (traces.capture_fake, {"target": []}, "target []: unknown; known: cpu, cuda"),
+        ("block", {"repeat": 0}, "repeat 0: at least 1"),
+        ("capture_steps", {"warmup": -1}, "warmup -1: at least 0"),
+        ("capture_fake", {"warmup": -1}, "warmup -1: at least 0"),
+        ("capture_fake", {"steps": 0}, "steps 0: at least 1"),
+        ("block", {"name": 3}, "name 3: expected some text"),
+        ("capture_steps", {"name": ""}, "name '': expected some text"),
+        ("capture_fake", {"name": None}, "name null: expected some text"),
+        ("block", {"model": step}, "model function: expected a torch.nn.Module"),
+        ("capture_steps", {"model": "x"}, "model str: expected a torch.nn.Module"),
+        ("capture_steps", {"optimizer": 1}, "optimizer int: expected a torch.optim.Optimizer"),
+        ("capture_fake", {"target": "tpu"}, "target 'tpu': unknown; known: cpu, cuda"),
+        ("capture_fake", {"target": []}, "target []: unknown; known: cpu, cuda"),
         (
-            traces.capture_fake,
+            "capture_fake",
             {"device_name": "tpu"},
             "device 'tpu': unknown; known: a100, h100, h200, rtx4090, cpu",
         ),
         (
-            traces.capture_fake,
+            "capture_fake",
             {"device_name": []},
             "device []: unknown; known: a100, h100, h200, rtx4090, cpu",
         ),
     ],
 )
 def test_an_argument_that_cannot_be_is_refused_before_anything_runs(
-    call: Any, options: dict[str, Any], message: str
+    call: str, options: dict[str, Any], message: str
 ) -> None:
     ran.clear()
-    first = {block: (), traces.capture_steps: (step,), traces.capture_fake: (make,)}[call]
+    first = {"block": (), "capture_steps": (step,), "capture_fake": (make,)}[call]
+    capture = block if call == "block" else getattr(traces, call)
     with pytest.raises(InputError) as told:
-        call(*first, **options)
+        capture(*first, **options)
     assert str(told.value) == message
     assert not ran
 

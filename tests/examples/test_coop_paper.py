@@ -1,0 +1,72 @@
+"""Coop's evaluation: on one small trace, and what its tables say."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def coop_paper() -> ModuleType:
+    path = ROOT / "examples" / "coop_paper.py"
+    spec = importlib.util.spec_from_file_location("example_coop_paper", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def out(coop_paper: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("coop_paper")
+    asked = ["--traces", "unet", "--budgets", "0.4x,0.6x,0.8x", "--map", "unet", "--jobs", "1"]
+    coop_paper.main([*asked, "--map-budget", "0.6", "--out", str(folder)])
+    return folder
+
+
+def test_every_line_is_run_at_the_same_bytes(coop_paper: ModuleType, out: Path) -> None:
+    """Whatever the lowering: the budgets are fractions of one peak."""
+    runs = pd.read_csv(out / "runs.csv")
+    assert set(runs["line"]) == {line.name for line in coop_paper.LINES}
+    assert runs.groupby("line")["budget_bytes"].apply(list).map(tuple).nunique() == 1
+
+
+def test_smallest_budgets_are_those_of_the_runs(coop_paper: ModuleType, out: Path) -> None:
+    """By hand from the rows, for each line."""
+    runs = pd.read_csv(out / "runs.csv")
+    smallest = pd.read_csv(out / "smallest.csv", index_col="trace")
+    for line in coop_paper.LINES:
+        ok = runs[runs["line"].eq(line.name) & runs["status"].eq("ok")]
+        expected = ok["budget_fraction"].min()
+        found = smallest.loc["unet", line.name]
+        assert found == pytest.approx(expected, abs=1e-3) or (np.isnan(found) and ok.empty)
+
+
+def test_figures_and_maps_are_drawn(out: Path) -> None:
+    names = {path.name for path in out.glob("*.png")}
+    assert names == {
+        *("overhead.png", "ablation.png", "fragmentation.png", "search.png"),
+        *("map-unet-DTR.png", "map-unet-Coop.png"),
+    }
+
+
+def test_event_logs_are_summed_up(coop_paper: ModuleType) -> None:
+    """What went, and how much of it more than once."""
+    from rematsim.traces.loading import load_trace
+
+    rows = list(coop_paper.explain(load_trace("bundled:unet"), 0.5))
+    assert [row["line"] for row in rows] == [
+        *("DTR", "Coop, window alone", "Coop, and partition", "Coop", "Coop, and dropping")
+    ]
+    for row in rows:
+        assert row["evictions"] > row["of the same storage"] >= 0
+        assert 0 <= row["small ones"] <= 1 and row["mean bytes"] > 0
