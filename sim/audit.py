@@ -21,7 +21,7 @@ from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
 from .audit_scores import SCORES
-from .opcodes import INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
+from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
     from .result import RunResult
@@ -83,6 +83,7 @@ class Audit:
         self.score = SCORES.get(row["method"])
         self.names: dict[int, Tensor] = {}
         self.counts: Counter[str] = Counter()
+        self.idle = 0  # the latest recomputations, in a row, that took no time
 
     def run(self) -> None:
         """Follow the run to where it ended, and compare the row."""
@@ -237,7 +238,8 @@ class Audit:
         results = [*zip(sizes, aliases, strict=True), *((s.size, -1) for s in old)]
         self.ledger.create(call, results or [(0, -1)])
         call.replaces = dict(zip(call.results[len(sizes) :], old, strict=False))
-        held = {s: sum(t.references for t in s.tensors) - old.count(s) for s in old}
+        dropped = Counter(self.names[name].storage for name in set(mutated))  # each name once
+        held = {s: sum(t.references for t in s.tensors) - dropped[s] for s in old}
         by_storage = self.trace.rebinding == "storage"
         call.last = {t for t, s in call.replaces.items() if by_storage or held[s] == 0}
         if int(t.call_tags[number]) & (TAG_COLLECTIVE | TAG_DATA_DEPENDENT):
@@ -282,13 +284,15 @@ class Audit:
         if not call.is_constant:
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost
+        self.idle = self.idle + 1 if action == "recompute" and call.cost == 0 else 0
         ledger.place(tensor, action, self._taken_over(call))
         for p in parents:
             if not p.storage.banished:
                 ledger.unlock(p.storage)
                 if self._can_be_banished(p.storage):
                     ledger.banish(p.storage)
-        if self.counts["recompute_ns"] > self.limit * self.base:
+        is_idle = self.idle > IDLE_REMATS_PER_CALL * len(self.trace.call_time_ns)
+        if self.counts["recompute_ns"] > self.limit * self.base or is_idle:
             raise _End("thrashed")
 
     def _taken_over(self, call: Call) -> dict[Tensor, Storage]:
@@ -296,19 +300,14 @@ class Audit:
         taken: dict[Tensor, Storage] = {}
         if self.row["mutation"] == "inplace":
             for t, old in call.replaces.items():
+                if self.trace.rebinding == "listed" and any(r.storage is old for r in call.results):
+                    continue  # it returns a view of the old value, which its name goes on meaning
                 own = sum(p.storage is old for p in call.parents)
-                held = old.pinned and not self._is_given_up(call, t, old)
+                held = old.pinned and not call.gives_up(t, old)
                 free = not held and self.ledger.held[old] == own and old.material
                 if free and not t.defined and old not in taken.values():
                     taken[t] = old
         return taken
-
-    def _is_given_up(self, call: Call, new: Tensor, old: Storage) -> bool:
-        """Whether a storage that cannot be made again is needed by nobody after a call."""
-        others = (t for t in old.readers if t.call is not call and t.storage is not old)
-        awaits = (not t.defined and (not t.storage.banished or t.storage.came_back) for t in others)
-        is_lost = old.irreplaceable and not old.tensors[0].call.is_constant
-        return is_lost and new in call.last and not any(awaits)
 
     def _can_be_banished(self, storage: Storage) -> bool:
         """Whether banish's rule is the one for a storage."""

@@ -48,6 +48,13 @@ class Call:
         """Give the bytes that it needs beside what is there and what it takes over."""
         return self.workspace + sum(t.size for t in self.results if t not in taken)
 
+    def gives_up(self, new: Tensor, old: Storage) -> bool:
+        """Whether a storage that cannot be made again is needed by nobody after this call."""
+        others = (t for t in old.readers if t.call is not self and t.storage is not old)
+        awaits = (not t.defined and (not t.storage.banished or t.storage.came_back) for t in others)
+        is_lost = old.irreplaceable and not old.tensors[0].call.is_constant
+        return is_lost and new in self.last and not any(awaits)
+
 
 @dataclass(eq=False)
 class Tensor:

@@ -145,9 +145,11 @@ class Ledger:
                 t.storage.material = True
                 self.classes.remove(t.storage)
                 self._enter(t.storage)
+        given_up = [storage for storage in taken.values() if storage.pinned]
         for storage in taken.values():
-            storage.pinned = False
             self._undefine(storage)
+        for storage in given_up:  # it cannot be made again
+            self._banish(storage)
 
     def victim(self, row: Row) -> Storage:
         """Give the storage that a row evicts, if it may be evicted."""
@@ -173,15 +175,19 @@ class Ledger:
             self.layout.drop(storage)
 
     def banish(self, storage: Storage) -> None:
-        """Let a storage be banished if nobody needs it, and pin those computed from it."""
-        if storage.banished or storage.referenced or storage.awaited:
-            return
+        """Let a storage be banished if nobody needs it."""
+        if not (storage.banished or storage.referenced or storage.awaited):
+            self._banish(storage)
+
+    def _banish(self, storage: Storage) -> None:
+        """Let a storage be banished, and pin those computed from it."""
         if storage.material:
             self.leave_memory(storage, "banish")
         else:
             self._compare_address(self.expect("banish", storage, 0, self.memory), None)
         storage.banished = True
         storage.pinned = False
+        self.held.pop(storage, None)
         for child in dict.fromkeys(t.storage for t in storage.readers):
             if child is not storage and not child.banished:
                 child.irreplaceable = True

@@ -24,6 +24,7 @@ from .state import (
     NEEDS_LAST_STEP,
     NEEDS_NEXT_USE,
     NEEDS_SET,
+    REVIVED,
     State,
 )
 
@@ -141,7 +142,7 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
             s = pool[i]
             if s == HOLE:
                 continue
-            if must_be_exact:
+            if must_be_exact or state.storages[s].residence == REVIVED:  # its sums are no bounds
                 bring_up_to_date(program, state, s)
             if looks_ahead:
                 look_ahead(program, state, s)

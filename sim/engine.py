@@ -206,7 +206,7 @@ def materialize(program: Program, state: State, choose: int) -> int:
             return REACHED_BYTES
         here.depth -= 1
         let_go(program, state, program.tensors[frame.tensor].call)
-        if here.remat_ns > here.remat_limit_ns:
+        if here.remat_ns > here.remat_limit_ns or here.idle_remats > here.idle_limit:
             return THRASHED
     return GO_ON
 
@@ -286,8 +286,10 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
     if is_remat:
         here.remat_ns += call.cost_ns
         here.rematerializations += 1
+        here.idle_remats = here.idle_remats + 1 if call.cost_ns == 0 else 0
     else:
         here.model_ns += call.cost_ns
+        here.idle_remats = 0
     duplicates = 0
     for t in range(call.first_result, call.end_result):
         if state.defined[t]:
@@ -301,8 +303,7 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
         if t != wanted:
             define(program, state, t, is_remat)
     define(program, state, wanted, is_remat)
-    for i in range(emptied):
-        hand_over(program, state, state.victims[i])
+    hand_over(program, state, emptied)
 
 
 @kernel
@@ -387,6 +388,7 @@ def let_go(program: Program, state: State, c: int) -> None:
             drop_intermediate(program, state, s)
         if state.run[0].tracks_waiting:
             for t in range(call.first_result, call.end_result):
-                stop_waiting(program, state, t, s)
+                if state.defined[t]:  # not if it lay in what has just been taken over
+                    stop_waiting(program, state, t, s)
             if obeys_banish(state, s):
                 try_banish(program, state, s)

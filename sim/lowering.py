@@ -155,9 +155,15 @@ class Lowering:
             self._rebind_storages(call, parents, positions, first)
 
     def _new_value(self, call: int, storage: int, name: int) -> int:
-        """Make the result that is the new value of a mutated storage."""
+        """Make the result that is the new value of a mutated storage.
+
+        A view that the same call returns keeps the old value, where its name goes on meaning it:
+        then nothing is taken over. Were it, each computation of the call would undo the view.
+        """
+        results = self.tensor_storage[self.call_first_result[call] :]
+        keeps_view = self.trace.rebinding == "listed" and storage in results
         tensor = self._new_tensor(call, self._new_storage(self.storage_bytes[storage]), name)
-        if self.in_place and not self.storage_is_constant[storage]:
+        if self.in_place and not self.storage_is_constant[storage] and not keeps_view:
             self.tensor_takes_over[tensor] = storage
         return tensor
 

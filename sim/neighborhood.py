@@ -15,6 +15,7 @@ from .state import (
     NEEDS_ANCESTORS,
     NEEDS_DESCENDANTS,
     PINNED,
+    REVIVED,
     State,
 )
 
@@ -96,6 +97,8 @@ def make_exact(program: Program, state: State, s: int, needs: int) -> None:
     """Walk where a sum of this storage is only a bound."""
     row = state.storages[s]
     growth = state.run[0].growth
+    if row.residence == REVIVED:  # the walks of those that return do not meet it
+        row.ancestors_at = row.descendants_at = -1
     if needs & NEEDS_ANCESTORS and row.ancestors_at != growth:
         row.ancestor_ns = reach(program, state, s, UP)[2]
         row.ancestors_at = growth

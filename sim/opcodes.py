@@ -30,6 +30,9 @@ DEALLOCATIONS = ("ignore", "eager", "banish")
 OK, OOM, THRASHED = 0, 1, 2
 STATUSES = ("ok", "oom", "thrashed", "infeasible", "no_plan", "refused")
 
+# A run makes no progress after so many recomputations in a row that take no time, by calls.
+IDLE_REMATS_PER_CALL = 1000
+
 # Actions of an event log.
 ACTIONS = (
     "compute",

@@ -310,6 +310,8 @@ def failure_message(trace: Trace, run: Run) -> str:
             f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
             f"{used:,} are held{no_hole(run)} and nothing is left to evict"
         )
+    if run.fact("idle_remats") > run.fact("idle_limit"):
+        return f"no progress {where}: {run.fact('idle_remats'):,} recomputations that take no time"
     return (
         f"over the slowdown limit {where}, {format_ns(run.fact('remat_ns'))} of rematerialization"
     )

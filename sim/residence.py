@@ -177,8 +177,15 @@ def try_banish(program: Program, state: State, s: int) -> None:
     hold = state.holds[s]
     if state.storages[s].residence >= BANISHED or hold.references > 0 or hold.waiting > 0:
         return
+    _banish(program, state, s)
+
+
+@shared_kernel
+def _banish(program: Program, state: State, s: int) -> None:
+    """Let a storage go for good, and pin what was computed from it."""
+    hold = state.holds[s]
+    hold.locks = hold.is_pinned = 0
     if state.storages[s].residence != EVICTED:
-        hold.locks = hold.is_pinned = 0
         evict(program, state, s, BANISH_STORAGE, NOTHING)
     else:
         log(state, BANISH_STORAGE, s, 0, NOTHING)
@@ -193,12 +200,21 @@ def try_banish(program: Program, state: State, s: int) -> None:
 
 
 @kernel
-def hand_over(program: Program, state: State, s: int) -> None:
-    """Let the bytes of a storage go to the one that replaces it; no eviction is counted."""
-    if state.holds[s].is_pinned:
-        state.holds[s].is_pinned = 0
-        state.holds[s].locks -= 1
-    vacate(program, state, s)
+def hand_over(program: Program, state: State, count: int) -> None:
+    """Let the bytes of the first ``victims`` go to what replaces them; no eviction is counted.
+
+    One that was pinned cannot be computed again: it is banished at once, so that what could yet
+    want it is not dropped.
+    """
+    given_up = 0
+    for i in range(count):
+        s = state.victims[i]
+        vacate(program, state, s)
+        if state.holds[s].is_pinned:
+            state.victims[given_up] = s
+            given_up += 1
+    for i in range(given_up):
+        _banish(program, state, state.victims[i])
 
 
 @shared_kernel

@@ -18,7 +18,7 @@ from .engine import CHOOSE, EMPTY_BUFFERS, NOT_A_NUMBER
 from .errors import HeuristicError
 from .jit import INDEX_RULE, Entry
 from .memory import BEGIN, REQUESTS
-from .opcodes import BANISH
+from .opcodes import BANISH, IDLE_REMATS_PER_CALL
 from .program import Program
 from .randomness import seeded
 from .space import LOW
@@ -110,6 +110,7 @@ class Run:
     def _set_up(self, settings: Settings) -> None:
         self.state.asked[:] = (  # ASKED_FIELDS
             _or_no_limit(settings.remat_limit_ns),
+            IDLE_REMATS_PER_CALL * (int(self.program.calls["origin"].max(initial=-1)) + 1),
             settings.policy,
             settings.needs,
             settings.upkeep,

@@ -49,6 +49,7 @@ MAX_CLOCK = 2**62  # ns: 146 years; a run that would go on longer has thrashed
 
 ASKED_FIELDS = [
     ("remat_limit_ns", "i8"),
+    ("idle_limit", "i8"),  # most recomputations in a row that take no time
     ("policy", "i8"),  # opcodes.DEALLOCATIONS
     ("needs", "i8"),  # what the heuristic declares
     ("upkeep", "i8"),  # sums and look-ups kept as bounds; 0 where all is walked afresh
@@ -74,6 +75,7 @@ RUN_FIELDS = np.dtype(
         ("evictions", "i8"),
         ("pressure_evictions", "i8"),
         ("rematerializations", "i8"),
+        ("idle_remats", "i8"),  # the latest of them, in a row, that took no time
         ("evaluations", "i8"),
         ("metadata_accesses", "i8"),
         ("search_steps", "i8"),  # storages or pieces considered to make room

@@ -217,7 +217,7 @@ class Simulator:
         )
         new = call.results[len(results) : len(results) + len(old)]
         call.mutated = dict(zip(new, old, strict=True))
-        dropped = Counter(old)
+        dropped = Counter(self.names[name].storage for name in {operands[m] for m in mutated})
         call.last = {
             t
             for t, s in call.mutated.items()
@@ -399,11 +399,13 @@ class Simulator:
         for r in [r for r in call.results if r is not tensor] + [tensor]:
             if not r.defined:
                 self.define(r)
+        given_up = [old for old in taken.values() if old.pinned]
         for old in taken.values():
-            if old.pinned:
-                old.pinned = False
-                old.locks -= 1
             self.vacate(old)
+        for (
+            old
+        ) in given_up:  # it cannot be made again: gone for good, and what was made of it stays
+            self.banish(old)
 
     def define(self, tensor: Tensor) -> None:
         """Note that a tensor has been computed; its storage becomes material if it was not."""
@@ -424,13 +426,17 @@ class Simulator:
         """Which new results take over the bytes of the storage that they replace.
 
         Only with mutation in place, only for a result that is not defined, and only if nobody
-        but this call holds a lock on the old storage; of two results that replace the same
-        storage the first takes it, the second is a copy. A pin on what cannot be made again does
-        not count if the program does not hold it after the call and no other result waits for it.
+        but this call holds a lock on the old storage and the call returns no view of it whose
+        name goes on meaning that (it does where rebinding is "listed"). Of two results that
+        replace the same storage the first takes it, the second is a copy. A pin on what cannot be
+        made again does not count if the program does not hold it after the call and no other
+        result waits for it.
         """
         taken: dict[Tensor, Storage] = {}
         if self.mutation == "inplace":
             for result, old in call.mutated.items():
+                if self.trace.rebinding == "listed" and any(r.storage is old for r in call.results):
+                    continue
                 own_locks = sum(p.storage is old for p in parents)
                 if old.irreplaceable and result in call.last and old.waiting <= set(call.results):
                     own_locks += old.pinned  # nobody needs it after this call
@@ -525,16 +531,18 @@ class Simulator:
 
     def try_banish(self, storage: Storage) -> None:
         """Banish a storage that neither the program nor a tensor to be computed needs."""
-        if storage.banished or storage.references > 0 or storage.waiting:
-            return
+        if not (storage.banished or storage.references > 0 or storage.waiting):
+            self.banish(storage)
+
+    def banish(self, storage: Storage) -> None:
+        """Let a storage go for good, and pin those computed from it."""
         if storage.material:
             self.evict(storage, "banish")
         else:
             self.log("banish", storage=storage, size=0)
         storage.banished = True
-        if storage.pinned:
-            storage.pinned = False
-            storage.locks -= 1
+        storage.pinned = False
+        storage.locks = 0
         for tensor in storage.tensors:
             for p in tensor.call.parents:
                 p.storage.waiting.discard(tensor)

@@ -211,3 +211,12 @@ def test_what_cannot_be_made_again_is_taken_over_too(play: Any, pencil: Any) -> 
     run = play(trace, "h_LRU", None, **options)
     assert run.story == ["banish p", "pin a", "take_over a", "banish a", "pin a'"]
     assert run["peak_bytes"] == 20
+
+
+def test_a_view_that_the_call_returns_keeps_the_old_bytes(play: Any, pencil: Any) -> None:
+    """v, which the call that writes into a returns, shows the old a: so a' is a copy, 20 bytes."""
+    steps = pencil("x", size=0).call("a", "x", 2)
+    steps.builder.call("op_", ["a"], [("v", 0, 0)], 3, mutates=[0])
+    run = play(steps.trace(), "h_LRU", None, mutation="inplace")
+    assert run.story == ["pin a'", "pin a"]
+    assert (run["peak_bytes"], run["remat_ns"]) == (20, 0)
