@@ -14,10 +14,10 @@ from typing import Any
 
 from .budgets import MAX_BYTES, MAX_TEXT, parse_budget
 from .errors import BudgetError, InputError, UnknownNameError
+from .result import NO_LINK as NO_LINK
 from .texts import split_list
 from .traces.devices import LINKS
 
-NO_LINK = "none"
 BY_HAND = "link"
 LATENCY_NS = 10_000  # where a link is given by hand and does not say
 DUPLEX = ("full", "half")

@@ -104,7 +104,7 @@ def plan_trace(
         the answer; without one the status is ``time_limit``. Else it is raised, as a second one is.
     **options
         ``memory``, ``link``, ``event_log``, ``live_sets``: as for `execute`; ``cached``. Planners
-        count bytes, whatever memory the plan is executed in.
+        count bytes, whatever memory the plan is executed in; most use no link.
 
     Returns
     -------
@@ -143,6 +143,8 @@ def _planned(
     options: dict[str, Any],
 ) -> Planned:
     """Plan, and execute the plan."""
+    if not planner.moves_data:
+        options = {**options, "link": NO_LINK}
     found = _find(work, planner, allowed, time_limit, seed, find_link(options.get("link", NO_LINK)))
     plan = None
     if found.schedule is not None:

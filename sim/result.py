@@ -46,6 +46,8 @@ RUN_FORMAT = "rematsim run 1"
 
 # What may differ between two runs of one method on one trace, budget and seed aside.
 OPTIONS = ("mutation", "deallocation", "memory", "slowdown_limit")
+# The link of runs that have none to the host; a link can change what planners that move data plan.
+NO_LINK = "none"
 
 ESTIMATED = " (times estimated)"
 

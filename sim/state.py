@@ -93,8 +93,7 @@ RUN_FIELDS = np.dtype(
         ("lost_ns", "i8"),  # cost that classes have lost so far
         ("class_end", "i8"),
         ("class_floor_ns", "i8"),  # no class costs less: 0, until one does
-        # of the storage being scored: its evicted neighborhood as a set, its call's evicted
-        # operands and results, its next use
+        # of the storage being scored: its evicted neighborhood as a set, its call's, its next use
         ("set_ns", "i8"),
         ("set_last_access", "i8"),
         ("call_ns", "i8"),
