@@ -185,6 +185,8 @@ class _Lowering:
                 storage = self.storage[target]
                 self.gone.add(storage)
                 self.done.append((FREE, storage, False))
+            elif action > FREE:
+                self.done.append((action, self.storage[target], False))
             elif target == fresh:
                 self._first(target)
                 fresh += 1
@@ -234,7 +236,7 @@ class _Lowering:
         for action, target, may_go in reversed(self.done):
             if action == FREE:
                 wanted.pop(target, None)
-            else:
+            elif action == COMPUTE:
                 made = range(*result[target])
                 if may_go and not any(t in wanted.get(storage[t], ()) for t in made):
                     continue
