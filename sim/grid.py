@@ -20,7 +20,7 @@ from .heuristics.methods import get
 from .heuristics.static.registry import Planner, sources_digest
 from .heuristics.static.registry import get as get_planner
 from .jit import engine_digest
-from .result import OPTIONS
+from .result import NO_LINK, OPTIONS
 from .simulation import MAX_SEED, Options
 from .store import CellKey
 
@@ -68,7 +68,10 @@ class Method:
 
 @dataclass(frozen=True)
 class StaticMethod:
-    """A planner, and how long it may take; of the options only the memory model changes a row."""
+    """A planner, and how long it may take.
+
+    Of the options the memory model changes a row, and the link that of a planner that moves data.
+    """
 
     planner: Planner
     time_limit: float | None = None
@@ -96,7 +99,8 @@ class StaticMethod:
 
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""
-        return ["static", self.time_limit, options.memory]
+        link = options.link if self.planner.moves_data else NO_LINK
+        return ["static", self.time_limit, options.memory, link]
 
 
 class Run(NamedTuple):

@@ -83,9 +83,10 @@ class Plan:
             If it is for another one.
         """
         if self.trace_digest != trace.digest:
+            source = f", {self.source}" if self.source else ""
             raise PlanError(
                 f"{self.file or 'plan'}: it is for the trace {self.trace!r} "
-                f"({self.trace_digest[:16]}), not for {trace.name!r} ({trace.digest[:16]})"
+                f"({self.trace_digest[:16]}{source}), not for {trace.name!r} ({trace.digest[:16]})"
             )
 
     def __len__(self) -> int:
@@ -184,6 +185,8 @@ class _Lowering:
                 storage = self.storage[target]
                 self.gone.add(storage)
                 self.done.append((FREE, storage, False))
+            elif action > FREE:
+                self.done.append((action, self.storage[target], False))
             elif target == fresh:
                 self._first(target)
                 fresh += 1
@@ -233,7 +236,7 @@ class _Lowering:
         for action, target, may_go in reversed(self.done):
             if action == FREE:
                 wanted.pop(target, None)
-            else:
+            elif action == COMPUTE:
                 made = range(*result[target])
                 if may_go and not any(t in wanted.get(storage[t], ()) for t in made):
                     continue

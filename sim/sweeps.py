@@ -48,6 +48,7 @@ def sweep(
     slowdown_limit: float | Sequence[float | None] | None = 2.0,
     mutation: str | Sequence[str] = "copy",
     memory: str | Sequence[str] = "counter",
+    link: str | Sequence[str] = "none",
     seeds: Seeds = 0,
     count_accesses: bool = False,
     methods: Any = (),
@@ -67,7 +68,7 @@ def sweep(
     budgets : str, int, float or Budget, or several
         ``"6GiB"``, ``"0.5x"`` of the unlimited peak, ranges, ``"unlimited"``; an int is bytes, a
         float a fraction.
-    deallocation, slowdown_limit, mutation, memory : one value or several
+    deallocation, slowdown_limit, mutation, memory, link : one value or several
         Options of `rematsim.simulate`; with several, every combination is run.
     seeds : int, str or ints
         For heuristics that draw lots: ``"0:9"``, ``"1,2,3"``. The others run once.
@@ -102,6 +103,7 @@ def sweep(
         deallocation=deallocation,
         slowdown_limit=slowdown_limit,
         memory=memory,
+        link=link,
         count_accesses=count_accesses,
     )
     planners = find_planners(methods, time_limit)
@@ -326,6 +328,7 @@ def _row(trace: Trace, run: Run) -> Row:
         time_limit=run.method.time_limit,
         seed=run.options.seed,
         memory=run.options.memory,
+        link=run.options.link,
         interruptible=False,  # what is cut short is no row: the sweep ends
         cached=run.options.cached,
     ).row.row

@@ -30,6 +30,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 # Sub-command -> its module here, which has a function of the same name.
 COMMANDS = {
     "capture": "capture",
+    "fits": "fits",
     "replay": "replay",
     "plan": "planning",
     "execute": "execute",
