@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 
 import pytest
@@ -56,17 +54,13 @@ def test_a_descent_ends_where_it_comes_to_nothing_or_its_time_is_up() -> None:
 
 
 @pytest.mark.skipif(not LAYERED.exists(), reason=f"there is no {LAYERED}")
-def test_where_no_simple_planner_has_a_plan_a_descent_has_one_and_ctrl_c_gives_it() -> None:
+def test_where_no_simple_planner_has_a_plan_a_descent_has_one() -> None:
     """All online runs thrash on it, and the naive order cannot be repaired at once."""
-    trace = load_trace(LAYERED)
-    graph = workload(trace).graph
+    graph = workload(load_trace(LAYERED)).graph
     budget = int(0.8 * naive_peak_bytes(graph))
     assert get("on-demand").plan(graph, budget).schedule is None
     found = descend(graph, budget)
     assert found is not None and evaluate(graph, found).cost < 1.05 * graph.base_cost
-    threading.Timer(10, lambda: signal.raise_signal(signal.SIGINT)).start()
-    planned = plan_trace(trace, "annealing", "0.8x", time_limit=600).row
-    assert planned.status == "ok" and planned.planner_status == "feasible"
 
 
 def test_without_time_the_best_start_is_one_that_was_given() -> None:
