@@ -282,7 +282,7 @@ def _scale_values(places: Sequence[Panel], shown: Sequence[PanelOfLines], axis: 
 def _values(panel: PanelOfLines, axis: Quantity) -> NDArray[np.float64]:
     """All values that a panel has to show, and the floor of the axis."""
     floor = [] if axis.floor is None else [axis.floor]
-    bounds = [] if panel.bounds is None else panel.bounds["bound"]
+    bounds = np.array([]) if panel.bounds is None else panel.bounds["bound"].to_numpy(float)
     if axis.ceiling is not None:
         bounds = np.minimum(bounds, axis.ceiling)
     points = panel.points

@@ -44,6 +44,7 @@ from .timelines import (
     extremes,
     label_strip,
     largest_unit,
+    moments,
     starts_of,
 )
 
@@ -135,7 +136,7 @@ def _draw_curves(axes: Axes, runs: Mapping[str, RunResult], end: float) -> None:
     shown = [float(budget) for budget in budgets if budget <= FAR_BUDGET * highest]
     for place, run in enumerate(runs.values()):
         events = _events(run)
-        times = np.asarray(events["start_ns"], np.float64)
+        times = moments(events)
         memory = np.asarray(events["memory_after_bytes"], np.float64)
         kept = extremes(times, memory)
         x = np.append(times[kept], float(np.max(events["end_ns"])))

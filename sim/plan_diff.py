@@ -68,7 +68,7 @@ def compare_plans(trace: Trace, first: Plan, second: Plan) -> list[Difference]:
         does not exist.
     """
     for plan in (first, second):
-        plan.check_trace(trace, f"plan of {plan.method!r}")
+        plan.check_trace(trace)
     if first.mutation != second.mutation:
         raise PlanError(
             f"plans: one is for mutation {first.mutation!r}, the other for {second.mutation!r}"

@@ -60,6 +60,10 @@ COLUMN_MEANINGS = {
     "largest_hole_bytes": "largest free piece when memory ran out; with addresses only",
     "search_steps": "storages or pieces considered as victims; empty for plans",
     "retries": "how often a request was tried again after room was made; with addresses only",
+    "link": "what connects device and host, with its settings; none: nothing",
+    "offloaded_bytes": "bytes copied to the host",
+    "prefetched_bytes": "bytes copied from the host",
+    "host_peak_bytes": "most bytes on the host at once",
 }
 
 FORMATS = {

@@ -33,7 +33,7 @@ def load_of_plan(plan: Plan, path: str, given: str | None, *, cache: bool) -> Tr
     if not where:
         raise PlanError(f"{path}: it does not say where its trace is: give --trace")
     trace = load_given(where, cache=cache)
-    plan.check_trace(trace, path)
+    plan.check_trace(trace)
     return trace
 
 
@@ -41,7 +41,6 @@ def why_impossible(trace: Trace, plan: Plan, path: str) -> str:
     """Name the first action of a plan that cannot be, whatever memory there is; or give nothing."""
     from ..execution import execute
 
-    plan.check_trace(trace, path)
     row = execute(trace, plan)
     return "" if row.status == "ok" else f"{path}: {row.status}: {row.message}"
 

@@ -72,8 +72,8 @@ def command(
         plan_bytes = _planned(run) if has_addresses(run) else None
     before = set(Path(out).iterdir()) if out and Path(out).is_dir() else set()
     written = plot(source, kind, out, run, highest, plan_bytes, **chosen)
-    for path in before.intersection(written):
-        click.echo(f"rematsim: note: {path} was there before, and is replaced", err=True)
+    for replaced in sorted(before.intersection(written)):
+        click.echo(f"rematsim: note: {replaced} was there before, and is replaced", err=True)
     paths = list(map(str, written))
     if as_json:
         print_json(paths)

@@ -114,7 +114,6 @@ def _runs(
     for file in files:
         if file in plans:
             assert trace is not None
-            plans[file].check_trace(trace, file)
             run = execute(trace, plans[file], memory=given["memory"], event_log=True, cached=cached)
         else:
             run = load_run(file)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from ..result import OPTIONS, named, shared_names, told_apart
+from ..result import NO_LINK, OPTIONS, named, shared_names, told_apart
 from ..traces.wording import printable
 from .output import format_bytes, print_table
 
@@ -28,10 +28,12 @@ def print_summary(rows: Sequence[Row]) -> None:
     -----
     A cell shows the slowdown, or how the run failed; over several seeds the median, where a run
     that failed counts as infinitely slow, with the number of those. Of the options plans heed the
-    memory model alone.
+    memory model, and those that move data the link.
     """
     varying = [
-        name for name in OPTIONS if len({row[name] for row in rows if _heeds(row, name)}) > 1
+        name
+        for name in (*OPTIONS, "link")
+        if len({row[name] for row in rows if _heeds(row, name)}) > 1
     ]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
@@ -53,6 +55,8 @@ def print_summary(rows: Sequence[Row]) -> None:
 
 def _heeds(row: Row, option: str) -> bool:
     """Say whether an option can change a row."""
+    if option == "link":
+        return row["link"] != NO_LINK
     return row["kind"] != "static" or option == "memory"
 
 
@@ -69,9 +73,11 @@ def print_reasons(rows: Sequence[Row]) -> None:
         if row["kind"] == "static" and row["status"] != "ok":
             message = re.sub(r"\d[\d,.]*", "", str(row["message"]))
             reasons.setdefault((str(row["method"]), message), []).append(row)
-    lines: dict[tuple[tuple[object, ...], ...], list[str]] = {}
+    lines: dict[tuple[tuple[str, str, str, _Budget, str], ...], list[str]] = {}
     for (method, _), alike in reasons.items():
-        told = tuple((_failure(row), *_trace(row), _budget(row), row["message"]) for row in alike)
+        told = tuple(
+            (_failure(row), *_trace(row), _budget(row), str(row["message"])) for row in alike
+        )
         lines.setdefault(told, []).append(method)
     for told, methods in lines.items():
         failure, trace, _, budget, message = told[0]

@@ -38,6 +38,13 @@ def print_run(result: RunResult) -> None:
         f"{format_count(result.pressure_evictions)} of them {reason}",
         "rematerializations": format_count(result.rematerializations),
     }
+    if result.stall_ns or result.offloaded_bytes:
+        lines["compute"] += f", {format_ns(result.stall_ns)} of stalls"
+        lines["transfers"] = (
+            f"{format_bytes(result.offloaded_bytes)} to the host, "
+            f"{format_bytes(result.prefetched_bytes)} from it, over {result.link}; "
+            f"at most {format_bytes(result.host_peak_bytes)} there"
+        )
     if result.reserved_peak_bytes is not None:
         lines["memory"] = _addresses(result)
     if result.bound_slowdown is not None and result.planner_status is None:

@@ -289,6 +289,24 @@ def test_plans_are_validated_alone_by_their_format_and_on_a_trace_by_each_action
     assert code == 1 and "no plan: its first line" in json.loads(out)[0]["error"]
 
 
+@pytest.mark.parametrize("command", ["execute", "validate", "diff", "explain", "compare", "plot"])
+def test_a_plan_of_another_trace_is_refused_by_the_name_of_its_file(
+    capsys: pytest.CaptureFixture[str], plan: str, command: str
+) -> None:
+    given = {
+        "execute": ["bundled:gpt", plan],
+        "validate": [plan, "--trace", "bundled:gpt"],
+        "diff": [plan, plan, "--trace", "bundled:gpt"],
+        "explain": ["bundled:gpt", "--plan", plan],
+        "compare": [plan, plan, "--trace", "bundled:gpt"],
+        "plot": [plan, "--trace", "bundled:gpt"],
+    }
+    code, out, err = told(capsys, command, *given[command])
+    said = (out if command == "validate" else err.removeprefix("rematsim: error: ")).splitlines()
+    assert code == 1 and len(said) == 1
+    assert said[0].startswith(f"{plan}: it is for the trace 'unet' (")
+
+
 def test_a_sweep_says_once_for_each_method_and_reason_why_there_are_no_plans(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
