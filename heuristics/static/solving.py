@@ -220,7 +220,7 @@ def _answer(module: str, function: str, args: tuple[Any, ...]) -> tuple[int, Any
     except MemoryError:
         return _MEMORY, "the solver ran out of memory"
     except ModuleNotFoundError as error:
-        return _MISSING, f"{error.name} is not installed: pip install 'rematsim[solve]'"
+        return _MISSING, f"{error.name} is not installed: pip install ortools"
     except BaseException as error:  # whatever a solver raises is its failure, and named
         if isinstance(error, SystemError) and _is_memory_short():
             return _MEMORY, "the solver ran out of memory"
