@@ -133,7 +133,7 @@ class _Restarts:
             self._orders.learn(self.tree.failures)
             self._begin()
         self._left -= TURN_NODES
-        return search_entry().function(self._stack, self.tree, TURN_NODES)
+        return int(search_entry().function(self._stack, self.tree, TURN_NODES))
 
     def _begin(self) -> None:
         """Begin with the next order."""
