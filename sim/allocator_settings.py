@@ -23,6 +23,8 @@ INTERVALS = 16  # of sizes that may be rounded differently: from 1 MiB, 2 MiB, .
 MAX_MB = NO_LIMIT // MIB
 MAX_TEXT = 1000
 BILLION = 10**9  # kernels count the threshold in billionths
+DIGITS = 9
+MOST_DIVISIONS = 1 << 40  # from there on nothing is divided: no part is smaller than 512 bytes
 
 IGNORED = (
     "pinned_use_cuda_host_register",
@@ -205,7 +207,7 @@ def _power_of_two(value: str, zero: bool = False) -> int:
     count = _whole(value)
     if count & (count - 1) or not (count or zero):
         raise ValueError(f"{count} is no power of two" + (", nor 0" if zero else ""))
-    return count
+    return min(count, MOST_DIVISIONS)
 
 
 def _read_split(settings: AllocatorSettings, value: str) -> AllocatorSettings:
@@ -223,6 +225,8 @@ def _read_threshold(settings: AllocatorSettings, value: str) -> AllocatorSetting
         share = 0.0
     if not 0 < share < 1:
         raise ValueError("expected a number between 0 and 1")
+    least = 1 / BILLION
+    share = min(max(round(share, DIGITS), least), 1 - least)
     return replace(settings, garbage_collection_threshold=share)
 
 
