@@ -11,6 +11,7 @@ from ..texts import shown_number
 from .output import format_bytes, name_cell, print_fields, print_table
 
 if TYPE_CHECKING:
+    from ..batch_search import BatchAnswer, LargestBatch
     from ..fitting import Answer
     from ..floors import CallNeed, Floor
     from ..trials import Trial
@@ -185,4 +186,72 @@ def _as_object(answer: Answer, trial: Trial, command: str) -> dict[str, Any]:
         "peak_bytes": row.peak_bytes if row.status == "ok" else None,
         "margin_bytes": answer.budget_bytes - row.peak_bytes if trial.fits else None,
         "command": command,
+    }
+
+
+def print_batches(answer: BatchAnswer, spec: str, out: str | None) -> None:
+    """Tell a person which batches fit."""
+    best, tried = answer.best, answer.tried
+    budget = format_bytes(answer.budget_bytes)
+    if answer.headroom_bytes:
+        allowed = answer.budget_bytes - answer.headroom_bytes
+        budget += f", {format_bytes(allowed)} without the headroom"
+    lines = {
+        "step": f"{name_cell(spec, MOST_NAME)}, under fake tensors, times estimated",
+        "asked": f"{budget}; slowdown at most {shown_number(answer.slowdown)}",
+        "answer": f"none found: not at batch {tried[0]}, the smallest"
+        if best is None
+        else f"batch {best.batch}: {_named(best.trial)}, slowdown {best.trial.row.slowdown:.4f}",
+        "captured at": ", ".join(map(str, tried)),
+    }
+    if best is not None and out is not None:
+        lines["command"] = _batch_command(answer, best, out)
+    print_fields(lines)
+    click.echo()
+    header = ["method", "largest batch", "slowdown", "peak", "margin", "next tried, does not fit"]
+    print_table(header, [_batch_cells(answer, one) for one in answer.found])
+
+
+def _batch_cells(answer: BatchAnswer, one: LargestBatch) -> list[str]:
+    following = "-" if one.next_batch is None else str(one.next_batch)
+    if one.batch is None:
+        return [_named(one.trial), "none", "-", "-", "-", following]
+    row = one.trial.row
+    return [
+        _named(one.trial),
+        str(one.batch),
+        f"{row.slowdown:.4f}",
+        format_bytes(row.peak_bytes),
+        format_bytes(answer.budget_bytes - row.peak_bytes),
+        following,
+    ]
+
+
+def _batch_command(answer: BatchAnswer, best: LargestBatch, out: str) -> str:
+    allowed = answer.budget_bytes - answer.headroom_bytes
+    return best.method.command(out, allowed, answer.slowdown)
+
+
+def batches_as_object(answer: BatchAnswer, spec: str, out: str | None) -> dict[str, Any]:
+    """Give the answer as an object of JSON."""
+    best = answer.best
+    return {
+        "step": spec,
+        "times_estimated": True,
+        "budget_bytes": answer.budget_bytes,
+        "headroom_bytes": answer.headroom_bytes,
+        "slowdown": answer.slowdown,
+        "largest_batch": best and best.batch,
+        "command": None if best is None or out is None else _batch_command(answer, best, out),
+        "tried": answer.tried,
+        "found": [
+            {
+                "method": one.method.name,
+                "largest_batch": one.batch,
+                "slowdown": None if one.batch is None else one.trial.row.slowdown,
+                "peak_bytes": None if one.batch is None else one.trial.row.peak_bytes,
+                "next_batch": one.next_batch,
+            }
+            for one in answer.found
+        ],
     }

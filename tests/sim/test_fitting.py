@@ -20,13 +20,8 @@ from rematsim.traces.loading import load_trace
 from rematsim.trials import Method, Trials, methods
 from rematsim.workload import workload
 
-TRACES = (
-    "bundled:unet",
-    "synthetic:chain:24",
-    "synthetic:tree:4",
-    "synthetic:random:7",
-    "synthetic:transformer:2",
-)
+SMALL = "synthetic:transformer:2"
+TRACES = ("bundled:unet", SMALL, "synthetic:random:7")
 CORPUS = Path(os.environ.get("REMATSIM_CORPUS", "shared/corpus"))
 
 
@@ -51,7 +46,7 @@ def check(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("trace", TRACES)
-@pytest.mark.parametrize(("budget", "slowdown"), [("0.2x", 2.0), ("0.5x", 1.2), ("0.7x", 1.05)])
+@pytest.mark.parametrize(("budget", "slowdown"), [("0.3x", 2.0), ("0.6x", 1.1)])
 def test_no_run_contradicts_an_answer(trace: str, budget: str, slowdown: float) -> None:
     check(fits(trace, budget, slowdown=slowdown))
 
@@ -68,7 +63,7 @@ def test_no_run_contradicts_an_answer_on_the_logs_of_a_corpus() -> None:
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    first, second = (fits("bundled:unet", "0.5x", slowdown=1.3) for _ in range(2))
+    first, second = (fits(SMALL, "0.7x", slowdown=1.3) for _ in range(2))
     assert [t.method for t in first.trials] == [t.method for t in second.trials]
     assert first.smallest.budget_bytes == second.smallest.budget_bytes
     assert first.smallest.trial.row.evict_sha == second.smallest.trial.row.evict_sha
