@@ -107,7 +107,9 @@ class Content:
         TraceError
             It is damaged, cut off or too large.
         """
-        return b"".join(self._take() if limit is None else self._limited(limit))
+        whole = io.BytesIO()  # joining a list would hold all of it twice
+        whole.writelines(self._take() if limit is None else self._limited(limit))
+        return whole.getvalue()
 
     def open(self) -> IO[builtins.bytes]:
         """Open it for reading forward, unpacked; in bounded memory, whatever its size.

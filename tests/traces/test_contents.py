@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_a_file_is_read_whole_as_a_stream_and_by_its_head(
         assert content.head == PLAIN[:HEAD_BYTES]
     assert content.packed_bytes() == PACKED[kind]
     assert content.digest() == hashlib.sha256(PACKED[kind]).hexdigest()
+
+
+def test_the_whole_of_a_file_is_held_once() -> None:
+    """What a small packed file becomes may be 2 GiB."""
+    content = Content.of_bytes(PACKED["gz"] * 30, "x")
+    tracemalloc.start()
+    try:
+        size = len(content.bytes())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size == 30 * len(PLAIN)
+    assert peak < 1.5 * size
 
 
 @pytest.mark.parametrize("kind", ["gz", "zst", "twice"])
