@@ -81,6 +81,10 @@ def test_a_limit_is_kept(tmp_path: Path, where: str) -> None:
     assert content.bytes(len(PLAIN)) == PLAIN
     with pytest.raises(TraceError, match=r"^x: larger than 1,000 bytes: too large for its format$"):
         content.bytes(1_000)
+    with content.open(len(PLAIN)) as file:
+        assert file.read() == PLAIN
+    with pytest.raises(TraceError, match=r"^x: larger than 1,000 bytes"):
+        content.open(1_000).read()
 
 
 def test_a_stream_of_a_bomb_ends_before_it_bursts(tmp_path: Path) -> None:
