@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from .errors import InputError, UnknownNameError
+from .errors import UnknownNameError, UsageError
 from .traces.wording import show
 
 MIB = 1 << 20
@@ -144,12 +144,12 @@ def parse_settings(text: str) -> AllocatorSettings:
     ('backend:native',)
     """
     if len(text) > MAX_TEXT:
-        raise InputError(f"allocator settings {show(text)}: more than {MAX_TEXT} characters")
+        raise UsageError(f"allocator settings {show(text)}: more than {MAX_TEXT} characters")
     settings = DEFAULTS
     for part in _split(text.replace(" ", "")):
         key, _, value = part.partition(":")
         if not key or not value:
-            raise InputError(f"allocator setting {show(part)}: expected key:value")
+            raise UsageError(f"allocator setting {show(part)}: expected key:value")
         settings = _with(settings, key, value)
     return settings
 
@@ -173,13 +173,13 @@ def _with(settings: AllocatorSettings, key: str, value: str) -> AllocatorSetting
         try:
             return READERS[key](settings, value)
         except ValueError as error:
-            raise InputError(f"allocator setting {name}: {error}") from None
+            raise UsageError(f"allocator setting {name}: {error}") from None
     if key in IGNORED or f"{key}:{value}" == "backend:native":
         return replace(settings, ignored=(*settings.ignored, f"{key}:{value}"))
     if key in NOT_MODELLED:
-        raise InputError(f"allocator setting {name}: not modelled, {NOT_MODELLED[key]}")
+        raise UsageError(f"allocator setting {name}: not modelled, {NOT_MODELLED[key]}")
     if key == "backend":
-        raise InputError(f"allocator setting {name}: the one that is modelled is native")
+        raise UsageError(f"allocator setting {name}: the one that is modelled is native")
     close = get_close_matches(key, [*READERS, *IGNORED, "backend"], 1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise UnknownNameError(

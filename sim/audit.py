@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .audit_addresses import layout_of
+from .audit_facts import FINDINGS as FINDINGS
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
 from .audit_scores import SCORES
 from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
@@ -25,51 +26,6 @@ from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DAT
 if TYPE_CHECKING:
     from .result import RunResult
     from .traces.trace import Trace
-
-FINDINGS = {
-    "GOOD": "nothing contradicts",
-    "BYTES_MISMATCH": "a size, or the memory after an action",
-    "CLOCK_MISMATCH": "the time of an action",
-    "WRONG_CALL": "another call should have run",
-    "WRONG_STORAGE": "another storage should have been touched",
-    "WRONG_CAUSE": "an eviction blamed on a call that did not ask for room",
-    "PARENT_NOT_DEFINED": "a call ran without something that it reads",
-    "OVER_BUDGET": "a result was placed where it does not fit",
-    "WRONG_ADDRESS": "something lies where the memory model would not have put it",
-    "NOT_MATERIAL": "a storage was evicted that was not in memory",
-    "LOCKED_BUT_EVICTED": "a storage was evicted that a running call or a pin holds",
-    "NEEDLESS_EVICTION": "a storage was evicted although everything fits",
-    "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
-    "SCORE_MISMATCH": "the victim's score is not what its definition gives",
-    "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
-    "UNEXPECTED_ACTION": "another action was due",
-    "LOG_ENDS_EARLY": "an action was due and the log has none",
-    "STATUS_MISMATCH": "the run did not end as its row says",
-    "COUNT_MISMATCH": "a figure of the row is not what the log adds up to",
-}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What an audit found; true if it is good.
-
-    Parameters
-    ----------
-    finding : str
-        One of ``FINDINGS``.
-    message : str
-        The first contradiction, for a person; empty if there is none.
-    row : int
-        The row of the event log that it was found at; -1 if it is about the whole run.
-    """
-
-    finding: str
-    message: str = ""
-    row: int = -1
-
-    def __bool__(self) -> bool:
-        """Say whether nothing contradicts."""
-        return self.finding == "GOOD"
 
 
 def audit(trace: Trace, result: RunResult) -> Verdict:
@@ -98,8 +54,9 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     kind = Audit
     if result.row.get("kind") == "static":
         from .audit_plan import PlanAudit  # it is made from what stands here
+        from .audit_transfers import TransferAudit, moves_data
 
-        kind = PlanAudit
+        kind = TransferAudit if moves_data(result.events) else PlanAudit
     try:
         kind(trace, result.row, result.events).run()
     except Contradiction as found:
@@ -159,8 +116,8 @@ class Audit:
         held = [t for t in self.ledger.tensors if t.references > 0]
         return sorted(held, key=lambda t: (t.first_name, t.number))
 
-    def _compare_figures(self) -> None:
-        """Compare the row's figures with what the log adds up to."""
+    def figures(self) -> dict[str, Any]:
+        """Give the row's figures as the log adds up to them."""
         victims = self.ledger.victims
         text = ",".join(str(number) for number in victims)
         figures = {
@@ -178,7 +135,11 @@ class Audit:
             figures |= self.ledger.layout.figures(
                 self.row["status"], self.row["budget_bytes"], self.knows_failure
             )
-        for column, derived in figures.items():
+        return figures
+
+    def _compare_figures(self) -> None:
+        """Compare the row's figures with what the log adds up to."""
+        for column, derived in self.figures().items():
             if self.row[column] != derived:
                 message = f"{column} is {self.row[column]}, the log adds up to {derived}"
                 raise Contradiction("COUNT_MISMATCH", message)

@@ -17,7 +17,7 @@ from typing import Any
 from . import report
 from .bounds import lower_bound
 from .budgets import Budget, parse_budget
-from .errors import InputError, PlanError
+from .errors import PlanError, UsageError
 from .execution import BY_PLAN, run_plan
 from .heuristics.methods import get as get_heuristic
 from .heuristics.static.clock import (
@@ -38,9 +38,10 @@ from .heuristics.static.registry import (
     get,
 )
 from .heuristics.static.solving import load_solvers
+from .links import NO_LINK, Link, find_link, parse_link
 from .memory_models import COUNTER, parse_memory
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
-from .result import RunResult
+from .result import RunResult, gap
 from .schedules import Evaluation, Schedule, evaluate, naive_schedule
 from .simulation import Options, replay
 from .traces.loading import load_trace
@@ -102,8 +103,8 @@ def plan_trace(
         Whether the first Ctrl-C ends the search, as a time limit does, and the best plan so far is
         the answer; without one the status is ``time_limit``. Else it is raised, as a second one is.
     **options
-        ``memory``, ``event_log``, ``live_sets``: as for `execute`; ``cached``. Planners count
-        bytes, whatever memory the plan is executed in.
+        ``memory``, ``link``, ``event_log``, ``live_sets``: as for `execute`; ``cached``. Planners
+        count bytes, whatever memory the plan is executed in; most use no link.
 
     Returns
     -------
@@ -124,7 +125,7 @@ def plan_trace(
     ('ok', 'optimal', 1.0)
     """
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
+        raise UsageError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
     if not isinstance(trace, Trace):
         trace = load_trace(trace)
     planner, allowed = get(method), parse_budget(budget)
@@ -142,7 +143,9 @@ def _planned(
     options: dict[str, Any],
 ) -> Planned:
     """Plan, and execute the plan."""
-    found = _find(work, planner, allowed, time_limit, seed)
+    if not planner.moves_data:
+        options = {**options, "link": NO_LINK}
+    found = _find(work, planner, allowed, time_limit, seed, find_link(options.get("link", NO_LINK)))
     plan = None
     if found.schedule is not None:
         plan = plan_of_schedule(
@@ -150,19 +153,27 @@ def _planned(
         )
         row = run_plan(work, plan, allowed, **options)
     else:
-        memory = parse_memory(options.get("memory", COUNTER))
-        row = _row_without_plan(work, planner, allowed, found, memory)
+        machine = {
+            "memory": parse_memory(options.get("memory", COUNTER)),
+            "link": parse_link(options.get("link", NO_LINK)),
+        }
+        row = _row_without_plan(work, planner, allowed, found, machine)
     row = dataclasses.replace(
         row,
         seed=seed if planner.is_random else None,
         time_limit=time_limit,
-        **_planner_columns(work, found),
+        **_planner_columns(work, found, row.slowdown),
     )
     return Planned(row, plan, found)
 
 
 def _find(
-    work: Workload, planner: Planner, budget: Budget, time_limit: float | None, seed: int
+    work: Workload,
+    planner: Planner,
+    budget: Budget,
+    time_limit: float | None,
+    seed: int,
+    link: Link | None,
 ) -> PlannerResult:
     """Ask the planner; the time includes that of the runs that it starts from."""
     graph, budget_bytes = work.graph, budget.resolve(work.unlimited_peak_bytes)
@@ -177,8 +188,12 @@ def _find(
     online_seconds = clock.spent
     if time_limit is not None:
         time_limit = max(time_limit - online_seconds, LEAST_SHARE * time_limit)
-    found = planner.plan(graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed)
-    found = _bounded(work, budget_bytes, _told(found))
+    found = planner.plan(
+        graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed, link=link
+    )
+    found = _told(found)
+    if not planner.moves_data:  # else what is dropped may come back without being computed
+        found = _bounded(work, budget_bytes, found)
     if (first := found.details.get("first_plan_seconds")) is not None:
         found.details["first_plan_seconds"] = first + online_seconds
     return dataclasses.replace(found, solve_seconds=clock.spent)
@@ -274,16 +289,20 @@ def _online_start(
         limit -= found.peak_bytes - allowed
 
 
-def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
+def _planner_columns(
+    work: Workload, found: PlannerResult, executed: float | None
+) -> dict[str, Any]:
+    """Give what the planner says, and how far the slowdown of its plan is from its bound."""
     base = work.graph.base_cost
 
     def ratio(cost: float | None) -> float | None:
         return None if cost is None else cost / base if base else 1.0
 
+    bound = ratio(found.bound)
     return {
         "planner_status": found.status,
-        "bound_slowdown": ratio(found.bound),
-        "gap": found.gap,
+        "bound_slowdown": bound,
+        "gap": gap(executed, bound),
         "solve_seconds": found.solve_seconds,
         "predicted_slowdown": ratio(found.predicted and found.predicted.cost),
         "predicted_peak_bytes": found.predicted and found.predicted.peak_bytes,
@@ -291,7 +310,11 @@ def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
 
 
 def _row_without_plan(
-    work: Workload, planner: Planner, budget: Budget, found: PlannerResult, memory: str
+    work: Workload,
+    planner: Planner,
+    budget: Budget,
+    found: PlannerResult,
+    machine: dict[str, str],
 ) -> RunResult:
     """Make the row of a planner that has no plan: nothing was run."""
     is_infeasible = found.status == INFEASIBLE
@@ -301,7 +324,7 @@ def _row_without_plan(
         kind="static",
         method=planner.name,
         deallocation=BY_PLAN,
-        memory=memory,
+        **machine,  # type: ignore[arg-type]
         slowdown_limit=None,
         seed=None,
         status="infeasible" if is_infeasible else "no_plan",

@@ -15,10 +15,11 @@ import numpy as np
 
 from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
-from .errors import HeuristicError, InputError, UnknownNameError
+from .errors import HeuristicError, UnknownNameError, UsageError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
+from .links import NO_LINK, parse_link
 from .lowering import MUTATIONS
 from .memory_models import ARENA, COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
@@ -54,6 +55,8 @@ class Options:
     memory : str
         The memory model, with its settings: ``counter``, ``arena``, ``arena(small_area=10MiB)``
         (docs/semantics.md, 7).
+    link : str
+        What connects device and host (`links`), for planners that move data; online runs do not.
     count_accesses : bool
         Whether to run the plain algorithm and count its work; slow.
     event_log : bool
@@ -69,6 +72,7 @@ class Options:
     seed: int = 0
     mutation: str = "copy"
     memory: str = COUNTER
+    link: str = NO_LINK
     count_accesses: bool = False
     event_log: bool = False
     live_sets: bool = False
@@ -81,20 +85,21 @@ class Options:
             if given not in known:
                 raise UnknownNameError(f"{name} {given!r}: it is one of {', '.join(known)}")
         object.__setattr__(self, "memory", parse_memory(self.memory))
+        object.__setattr__(self, "link", parse_link(self.link))
         limit: object = self.slowdown_limit
         seed: object = self.seed
         if limit is not None and not (
             isinstance(limit, int | float | np.number) and 1.0 <= limit < math.inf
         ):
-            raise InputError(
+            raise UsageError(
                 f"slowdown limit ({limit!r}): it is a number from 1, or none for no limit"
             )
         if not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
-            raise InputError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
+            raise UsageError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
         for name in ("count_accesses", "event_log", "live_sets", "cached"):
             flag = getattr(self, name)
             if not isinstance(flag, bool | np.bool_):
-                raise InputError(f"{name} ({flag!r}): it is True or False")
+                raise UsageError(f"{name} ({flag!r}): it is True or False")
 
 
 def simulate(
@@ -117,7 +122,7 @@ def simulate(
         or a float as a fraction of the unlimited peak, or ``"unlimited"``.
     **options
         The fields of `Options`: ``deallocation, slowdown_limit, seed, mutation, memory,
-        count_accesses, event_log, live_sets, cached``.
+        link, count_accesses, event_log, live_sets, cached``.
 
     Returns
     -------
@@ -140,7 +145,7 @@ def simulate(
         trace = load_trace(trace)
     if unknown := sorted(set(options) - set(Options.__dataclass_fields__)):
         known = ", ".join(Options.__dataclass_fields__)
-        raise InputError(f"option {', '.join(unknown)}: the options are {known}")
+        raise UsageError(f"option {', '.join(unknown)}: the options are {known}")
     chosen = Options(**options)
     work = workload(trace, chosen.mutation, cached=chosen.cached)
     return replay(work, get(heuristic), parse_budget(budget), chosen)
@@ -262,7 +267,7 @@ def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
     if heuristic.kind == "random":
         return choosing.make_random_choose()
     if heuristic.kind == "window":
-        return windows.make_window_choose(function, needs)
+        return windows.make_window_choose(function, needs, counts)
     if _is_partial(heuristic):
         return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size
@@ -290,6 +295,7 @@ def _result(
         method=heuristic.name,
         deallocation=options.deallocation,
         memory=options.memory,
+        link=NO_LINK,
         search_steps=facts["search_steps"],
         slowdown_limit=options.slowdown_limit,
         seed=options.seed if heuristic.is_random else None,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .budgets import BudgetLike
-from .errors import InputError, RematsimError
+from .errors import InputError, RematsimError, UsageError
 from .grid import Cell, Grid, Run, Seeds, StaticMethod, expand_options, find_planners, make_grid
 from .result import COLUMNS
 from .store import INTEGER_COLUMNS, REAL_COLUMNS, CellKey, Row, Store
@@ -48,6 +48,7 @@ def sweep(
     slowdown_limit: float | Sequence[float | None] | None = 2.0,
     mutation: str | Sequence[str] = "copy",
     memory: str | Sequence[str] = "counter",
+    link: str | Sequence[str] = "none",
     seeds: Seeds = 0,
     count_accesses: bool = False,
     methods: Any = (),
@@ -67,7 +68,7 @@ def sweep(
     budgets : str, int, float or Budget, or several
         ``"6GiB"``, ``"0.5x"`` of the unlimited peak, ranges, ``"unlimited"``; an int is bytes, a
         float a fraction.
-    deallocation, slowdown_limit, mutation, memory : one value or several
+    deallocation, slowdown_limit, mutation, memory, link : one value or several
         Options of `rematsim.simulate`; with several, every combination is run.
     seeds : int, str or ints
         For heuristics that draw lots: ``"0:9"``, ``"1,2,3"``. The others run once.
@@ -96,12 +97,13 @@ def sweep(
     >>> table = rematsim.sweep("resnet.log", ["h_DTR", "h_LRU"], "0.3x,0.5x")  # doctest: +SKIP
     """
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise InputError(f"jobs {jobs!r}: a whole number from 1 up")
+        raise UsageError(f"jobs {jobs!r}: a whole number from 1 up")
     options = expand_options(
         mutation=mutation,
         deallocation=deallocation,
         slowdown_limit=slowdown_limit,
         memory=memory,
+        link=link,
         count_accesses=count_accesses,
     )
     planners = find_planners(methods, time_limit)
@@ -326,6 +328,7 @@ def _row(trace: Trace, run: Run) -> Row:
         time_limit=run.method.time_limit,
         seed=run.options.seed,
         memory=run.options.memory,
+        link=run.options.link,
         interruptible=False,  # what is cut short is no row: the sweep ends
         cached=run.options.cached,
     ).row.row

@@ -63,15 +63,18 @@ def name_victims(state: State, first: int, end: int) -> int:
     return count
 
 
-def make_window_choose(score: Score, needs: int) -> Choose:
+def make_window_choose(score: Score, needs: int, counts: bool) -> Choose:
     """Make the `choose` that evicts the cheapest window.
 
     Parameters
     ----------
     score : callable
-        ``(state, s) -> float``, inlined: never negative, may be infinite.
+        ``(state, s) -> float``, inlined: never negative, may be infinite, and no less for more
+        that is evicted.
     needs : int
         What it reads (``state.NEEDS``): with ``classes`` also ``call``, or none of both.
+    counts : bool
+        Whether all that a plain search looks at is to be looked at, and counted.
 
     Notes
     -----
@@ -80,18 +83,26 @@ def make_window_choose(score: Score, needs: int) -> Choose:
     only ever added to: of the stretch of ``State.scores`` that is the window, the part up to
     ``middle`` holds sums to that place, and what lies behind is in ``rest``; so infinite scores do
     no harm, and rounding is that of the window's own scores. Each piece is summed up twice at most.
+
+    A storage that alone scores more than the cheapest window so far is in none that is cheaper: it
+    ends all windows as a locked one does. Most are such, and seen to be by their own cost.
     """
 
     @kernel
-    def value_of(program: Program, state: State, s: int) -> float:
-        """Score a storage; where nothing around it is evicted there is nothing to look up."""
-        if needs & NEEDS_CALL:
-            hold = state.holds[s]
-            state.run[0].call_ns = 0
-            if hold.evicted_neighbors > 0 or hold.has_siblings:
-                look_up_call(program, state, s)
+    def value_of(program: Program, state: State, s: int, lowest: float) -> float:
+        """Score a storage, or bound its score from below if that is enough to be above another."""
         if needs & ~(NEEDS_CALL | NEEDS_CLASSES):
             bring_up_to_date(program, state, s)
+        if not needs & NEEDS_CALL:
+            return score(state, s)
+        state.run[0].call_ns = 0
+        value = score(state, s)
+        if value > lowest and not counts:
+            return value
+        hold = state.holds[s]
+        if hold.evicted_neighbors == 0 and not hold.has_siblings:
+            return value  # nothing around it is evicted
+        look_up_call(program, state, s)
         return score(state, s)
 
     @kernel
@@ -107,16 +118,19 @@ def make_window_choose(score: Score, needs: int) -> Choose:
             if s == HEAD:
                 break
             steps += 1
-            if s != FREE and (s < 0 or state.storages[s].pool_slot < 0):
+            value, is_barred = 0.0, s < 0 and s != FREE
+            if s >= 0:
+                is_barred = state.storages[s].pool_slot < 0
+                if not is_barred:
+                    scored += 1
+                    value = value_of(program, state, s, lowest)
+                    if value != value:
+                        return NONE, NONE, value
+                    is_barred = value > lowest
+            if is_barred:
                 p = first = after
                 begin, middle, end, size, rest = 0, 0, 0, 0, 0.0
                 continue
-            value = 0.0
-            if s != FREE:
-                scored += 1
-                value = value_of(program, state, s)
-                if value != value:
-                    return NONE, NONE, value
             state.scores[end] = value
             end, rest = end + 1, rest + value
             size += state.pieces[p].size_bytes

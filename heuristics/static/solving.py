@@ -221,7 +221,7 @@ def _answer(module: str, function: str, args: tuple[Any, ...]) -> tuple[int, Any
         return _MEMORY, "the solver ran out of memory"
     except ModuleNotFoundError as error:
         return _MISSING, f"{error.name} is not installed: pip install 'rematsim[solve]'"
-    except Exception as error:  # whatever a solver raises is its failure, and named
+    except BaseException as error:  # whatever a solver raises is its failure, and named
         return (
             _FAILED,
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",

@@ -204,7 +204,10 @@ def score_of_cost(state: Any, s: int) -> float:
 
 def test_two_pointers_find_what_all_pairs_find() -> None:
     """The least cost of all windows; and neither end can stay, unless it costs nothing."""
-    choose = compiled.choose(make_window_choose(score_of_cost, 0), "by cost alone", cached=False)
+    choose, choose_counting = (
+        compiled.choose(make_window_choose(score_of_cost, 0, counts), "by cost alone", cached=False)
+        for counts in (False, True)
+    )
     count = found = 0
     for seed in range(500):
         pieces = random_pieces(seed)
@@ -213,7 +216,10 @@ def test_two_pointers_find_what_all_pairs_find() -> None:
         count += 1
         state = pieces.run.state
         before = pieces.by_address()
+        counted = choose_counting.function(pieces.run.program, state, pieces.call)
+        looked_at = state.victims[: max(counted, 0)].tolist()
         answer = choose.function(pieces.run.program, state, pieces.call)
+        assert state.victims[: max(answer, 0)].tolist() == looked_at, "whatever it passes over"
         assert pieces.by_address() == before, "the search moves nothing"
         best = min((cost for cost, _ in windows(pieces)), default=None)
         if best is None:

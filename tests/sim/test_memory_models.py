@@ -257,7 +257,7 @@ def test_a_sweep_has_rows_for_each_memory() -> None:
         ("heap", UnknownNameError, "memory 'heap': it is one of counter, arena"),
         (None, UnknownNameError, "memory 'None': it is one of"),
         ("arena(512)", InputError, r"memory arena\(512\): its setting is small_area=BYTES"),
-        ("arena(small_area=0.5x)", InputError, "it is a number of bytes, as 10MiB"),
+        ("arena(small_area=0.5x)", InputError, "a number of bytes is needed, as 6GiB"),
         ("arena(small_area=-1)", InputError, "small_area"),
         ("counter(x)", InputError, "it has no settings"),
     ],
