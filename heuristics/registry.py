@@ -303,6 +303,11 @@ def build(name: str, **parameters: Any) -> Heuristic:
     """
     _load_all()
     if name not in _factories:
+        if ".py" in name:
+            raise UnknownNameError(
+                f"heuristic {name!r}: name a function of your own as file.py:function, and no "
+                "parameters"
+            )
         raise UnknownNameError(
             f"unknown heuristic {name!r}{_hint(name)}; known: {', '.join(names())}, "
             "or file.py:function of your own"

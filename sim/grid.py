@@ -302,4 +302,5 @@ def _digest(content: object) -> str:
 
 def _content(heuristic: Heuristic) -> tuple[object, ...]:
     """Tell what two heuristics of one name must have in common."""
-    return heuristic.parameters, heuristic.source
+    own_function = heuristic.function if heuristic.source else None
+    return heuristic.parameters, heuristic.source, own_function

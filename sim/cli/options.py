@@ -180,7 +180,7 @@ def filter_options(function: F) -> F:
         [
             click.option("--trace", multiple=True, help="Only this trace; may be repeated."),
             click.option(
-                *("--method", "--heuristic", "method"),
+                *("--method", "-H", "--heuristic", "method"),
                 **listed,
                 help="Only these methods; may be repeated.",
             ),

@@ -39,6 +39,7 @@ class _Outputs:
 )
 @click.argument("files", nargs=-1)
 @click.option(
+    "-H",
     "--heuristic",
     "heuristics",
     multiple=True,
