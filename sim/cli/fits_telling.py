@@ -126,9 +126,9 @@ def _print_failed(answer: Answer) -> None:
 def _print_floor(floor: Floor) -> None:
     """Say what the least memory is made of."""
     click.echo(
-        f"\nthe least that a run needs: {format_bytes(floor.total_bytes)}, of it constants "
-        f"{format_bytes(floor.constant_bytes)}; outputs, there at the end: "
-        f"{format_bytes(floor.output_bytes)}\n"
+        "\nthe least that a run which keeps its constants needs: "
+        f"{format_bytes(floor.total_bytes)}, of it constants {format_bytes(floor.constant_bytes)}; "
+        f"outputs, there at the end: {format_bytes(floor.output_bytes)}\n"
     )
     rows = [_need_cells(need) for need in floor.calls]
     header = ["the calls that need most", "constants", "operands", "results", "workspace", "all"]
