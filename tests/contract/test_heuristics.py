@@ -538,6 +538,38 @@ def test_functions_of_one_file_have_the_names_they_are_asked_for_by(tmp_path: Pa
     assert small == up and len({small, old, down}) == 3
 
 
+def test_a_kept_row_is_not_that_of_another_function_of_the_same_name(tmp_path: Path) -> None:
+    """Whatever makes them differ: code, a variable outside, a default, an object."""
+
+    def times(factor: float) -> Any:
+        def score(state: Any, s: int) -> float:
+            return factor * size(state, s)
+
+        return score
+
+    def by_default(factor: float) -> Any:
+        def score(state: Any, s: int, *, by: float = factor) -> float:
+            return by * size(state, s)
+
+        return heuristics.Heuristic("score", score)
+
+    pairs = [
+        (times(1.0), times(-1.0)),
+        (by_default(1.0), by_default(-1.0)),
+        (lambda state, s: size(state, s), lambda state, s: -size(state, s)),
+        (functools.partial(times(1.0)), functools.partial(times(-1.0))),
+    ]
+    for one, other in pairs:
+        assert heuristics.get(one).source != heuristics.get(other).source
+    assert heuristics.get(times(1.0)).source == heuristics.get(times(1.0)).source
+    out = tmp_path / "runs.sqlite"
+    slowdowns = [
+        rematsim.sweep("bundled:unet", [times(factor)], "0.8x", out=out)["slowdown"].item()
+        for factor in (1.0, -1.0, 1.0)
+    ]
+    assert slowdowns[0] == slowdowns[2] != slowdowns[1]
+
+
 @pytest.mark.parametrize("text", ["mine.py", "mine.py:f(c=2)", "sample(mine.py)", "mine.py:"])
 def test_a_file_named_otherwise_is_told_how_to_name_it(text: str) -> None:
     """Instead of a list of the built-in heuristics."""
