@@ -23,7 +23,7 @@ LAYERS = {
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
     "simulation checkpointing comparison conformance inspection audit audit_addresses "
     "audit_caching audit_facts audit_ledger audit_plan audit_scores execution plan_diff planning "
-    "grid store workers cluster sweeps tuning addressing "
+    "grid store workers cluster sweeps parameter_space tuning addressing "
     "story live overheads causes scores worth explaining side_by_side",
     "package": "rematsim",
     "analysis": "analysis",

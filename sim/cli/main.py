@@ -37,6 +37,7 @@ COMMANDS = {
     "compare": "side_by_side",
     "diff": "diffing",
     "sweep": "sweep",
+    "tune": "tune",
     "plot": "plot",
     "summary": "summarize",
     "import": "importing",
