@@ -7,12 +7,14 @@ lowest budgets, of solving, of a single run and of the theory are drawn in `heat
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from ..errors import InputError
-from ..result import OPTIONS
+from ..result import NO_LINK, OPTIONS
 from .address_map import address_figure as address_figure
 from .gaps import lower_bounds, with_bounds
 from .heat import lowest_budget_figure as lowest_budget_figure
@@ -67,8 +69,8 @@ def overhead_figure(table: pd.DataFrame, highest: float | None = None) -> Figure
     Figure
         Budgets are fractions of the unlimited peak. Failures stand on the rail over each plot, a
         row per line. Of several seeds: the median, and a bar over the range of those that ended ok.
-        Shaded is what lies below the lower bounds that the runs know. Among plans and beside them,
-        rings mark what is proven to be optimal.
+        Shaded is what lies below the lower bounds that the runs know, those without transfers.
+        Among plans and beside them, rings mark what is proven to be optimal.
     """
     bounds = lower_bounds(table)
     points = with_bounds(curves(table), bounds)
@@ -76,7 +78,8 @@ def overhead_figure(table: pd.DataFrame, highest: float | None = None) -> Figure
         points = points.drop(columns="is_optimal")
     if highest is not None:
         points = _cut(points, highest)
-    return _by_trace(points, SLOWDOWN, bounds=bounds)
+    bounds = bounds[bounds["link"].eq(NO_LINK)]
+    return _by_trace(points, replace(SLOWDOWN, ceiling=highest), bounds=bounds)
 
 
 def accesses_figure(table: pd.DataFrame) -> Figure:

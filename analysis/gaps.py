@@ -2,7 +2,8 @@
 
 A bound is the best that any run of the table knows; whose it is, a table does not say. Bounds of
 planners hold for the order of the trace and one computation of a call between two first ones, so
-that a run may, rarely, end below one.
+that a run may, rarely, end below one. What can go to the host need not be computed again: bounds of
+runs without a link to it say nothing of runs with one.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..result import NO_LINK
 from .summaries import by_budget, curves, trace_order
-from .tables import check_table
+from .tables import check_table, link_of
 
 # A run whose slowdown is at most so much above the bound attains it.
 ATTAINED = 1e-9
@@ -19,9 +21,12 @@ ATTAINED = 1e-9
 # What stands for a line in the row of bounds.
 BOUND = "lower bound"
 
+# What a bound is of.
+_PLACES = ["trace", "link", "budget_bytes"]
+
 
 def lower_bounds(table: pd.DataFrame) -> pd.DataFrame:
-    """Find the lower bound of each budget on each trace.
+    """Find the lower bound of each budget on each trace, without and with each link.
 
     Parameters
     ----------
@@ -31,7 +36,7 @@ def lower_bounds(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        trace, budget_bytes, fraction, bound (a slowdown); by trace, budgets ascending.
+        trace, link, budget_bytes, fraction, bound (a slowdown); by trace, budgets ascending.
 
     Notes
     -----
@@ -39,10 +44,12 @@ def lower_bounds(table: pd.DataFrame) -> pd.DataFrame:
     with runs that update in place has none: bounds are for copies.
     """
     table = check_table(table)
-    columns = ["trace", "budget_bytes", "fraction", "bound"]
+    columns = ["trace", "link", "budget_bytes", "fraction", "bound"]
     if "bound_slowdown" not in table:
-        return pd.DataFrame({name: [] for name in columns}).astype({"trace": str})
+        nothing = pd.DataFrame({name: [] for name in columns})
+        return nothing.astype({"trace": str, "link": str})
     table = table.assign(
+        link=link_of(table),
         fraction=table["budget_bytes"] / table["unlimited_peak_bytes"],
         bound=table["bound_slowdown"],
     )
@@ -50,13 +57,13 @@ def lower_bounds(table: pd.DataFrame) -> pd.DataFrame:
         in_place = table.loc[table["mutation"].eq("inplace"), "trace"]
         table = table[~table["trace"].isin(in_place)]
     known = table[table["bound"].notna() & table["budget_bytes"].notna()]
-    best = known.groupby(["trace", "budget_bytes"], as_index=False)[["fraction", "bound"]].max()
-    best["bound"] = best[::-1].groupby("trace")["bound"].cummax()
+    best = known.groupby(_PLACES, as_index=False)[["fraction", "bound"]].max()
+    best["bound"] = best[::-1].groupby(["trace", "link"])["bound"].cummax()
     return best[columns]
 
 
 def share_bounds(table: pd.DataFrame) -> pd.DataFrame:
-    """Give each run the best bound of its trace and budget, which rows chosen later then keep.
+    """Give each run the best bound of its trace, link and budget; rows chosen later keep it.
 
     Parameters
     ----------
@@ -70,8 +77,8 @@ def share_bounds(table: pd.DataFrame) -> pd.DataFrame:
     """
     if "bound_slowdown" not in table:
         return table
-    places = ["trace", "budget_bytes"]
-    shared = check_table(table)[places].merge(lower_bounds(table), on=places, how="left")
+    checked = check_table(table).assign(link=lambda rows: link_of(rows))
+    shared = checked[_PLACES].merge(lower_bounds(table), on=_PLACES, how="left")
     bounds = pd.Series(shared["bound"].to_numpy(), index=table.index)
     return table.assign(bound_slowdown=bounds.fillna(table["bound_slowdown"]))
 
@@ -92,8 +99,7 @@ def with_bounds(points: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
         With the columns bound (NaN: unknown), gap (`median` above it, as a fraction of it), and
         is_optimal: proven, as the planner says or as the bound is attained.
     """
-    places = ["trace", "budget_bytes"]
-    points = points.merge(bounds[[*places, "bound"]], on=places, how="left")
+    points = points.merge(bounds[[*_PLACES, "bound"]], on=_PLACES, how="left")
     points["gap"] = points["median"] / points["bound"] - 1
     attained = points["gap"].le(ATTAINED) & points["high"].eq(points["low"])
     points["is_optimal"] = points["status"].eq("ok") & (attained | points["proven"])
@@ -134,7 +140,11 @@ def gap_table(table: pd.DataFrame) -> pd.DataFrame:
         )
     ]
     bounds = lower_bounds(table)
-    bounds = bounds[bounds["trace"].isin(points["trace"])].assign(line=BOUND)
+    bounds = bounds[bounds["trace"].isin(points["trace"])]
+    bounds = bounds.sort_values("link", key=lambda link: link.ne(NO_LINK), kind="stable")
+    bounds["line"] = [
+        BOUND if link == NO_LINK else f"{BOUND}, {link}" for link in bounds["link"].tolist()
+    ]
     bounds["cell"] = bounds["bound"].map(">= {:.3f}".format)
     parts = [
         part

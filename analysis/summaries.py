@@ -12,8 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from ..result import OPTIONS
-from .tables import check_table, differs, is_plan
+from ..result import NO_LINK, OPTIONS
+from .tables import check_table, differs, is_plan, link_of
 
 # What the runs of one point of a line have in common.
 POINT = ["trace", "line", "budget_bytes"]
@@ -35,6 +35,7 @@ KNOWN_LINES = (
     "h_last_step_hybrid",
     "h_MegEngine",
     "keep-all",
+    "offload-all",
     "checkpoint-last",
     "checkpoint-all",
     "every-kth",
@@ -90,7 +91,7 @@ def line_names(table: pd.DataFrame) -> pd.Series[str]:
     -------
     Series of str
         ``h_DTR_eq``, or ``h_DTR_eq, banish`` where the table holds several deallocation policies;
-        the method alone for a plan.
+        the method alone for a plan, with its link where a planner was given several.
     """
     names = table["method"].astype(str)
     for option in OPTIONS:
@@ -99,6 +100,9 @@ def line_names(table: pd.DataFrame) -> pd.Series[str]:
         words = table[option].map(lambda value, option=option: _option_word(option, value))
         words = words.mask(is_plan(table), "")
         names = names + words.map(lambda word: f", {word}" if word else "")
+    links = link_of(table)
+    if links.groupby(table["method"]).nunique().gt(1).any():
+        names = names + links.map(lambda link: "" if link == NO_LINK else f", {link}")
     return names
 
 
@@ -119,8 +123,8 @@ def curves(table: pd.DataFrame, value: str = "slowdown") -> pd.DataFrame:
         ok_runs, status ("ok" if more than half are, else the most frequent other one),
         failure (the most frequent status other than ok, "" if all are), median (NaN unless the
         status is ok), low and high (extremes of the runs that ended ok), planned (whether it is of
-        plans), proven (whether a planner says of all that they are optimal). Sorted by trace, line
-        and fraction.
+        plans), proven (whether a planner says of all that they are optimal), link. Sorted by trace,
+        line and fraction.
     """
     table = check_table(table)
     if "line" not in table:
@@ -134,6 +138,7 @@ def curves(table: pd.DataFrame, value: str = "slowdown") -> pd.DataFrame:
         ok=ok,
         planned=is_plan(table),
         proven=_is_proven(table),
+        link=link_of(table),
     )
     points = kept.groupby(POINT, sort=False).agg(
         fraction=("fraction", "first"),
@@ -144,6 +149,7 @@ def curves(table: pd.DataFrame, value: str = "slowdown") -> pd.DataFrame:
         high=("passing", "max"),
         planned=("planned", "all"),
         proven=("proven", "all"),
+        link=("link", "first"),
     )
     points["failure"] = _most_frequent(kept[~ok], "status").reindex(points.index).fillna("")
     points = points.reset_index()

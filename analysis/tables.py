@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..errors import InputError
 from ..opcodes import STATUSES
-from ..result import named, shared_names, told_apart
+from ..result import NO_LINK, named, shared_names, told_apart
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -44,7 +44,7 @@ NUMBERS = (
 # Columns of text, where a file has them.
 TEXTS = (
     *("trace", "method", "status", "trace_digest", "deallocation", "mutation", "memory", "times"),
-    *("kind", "planner_status"),
+    *("kind", "planner_status", "link"),
 )
 
 # Bytes, counts and nanoseconds have 64 bits, so that no ratio of them lies outside these either.
@@ -168,6 +168,13 @@ def is_plan(table: pd.DataFrame) -> pd.Series[bool]:
     if "kind" not in table:
         return pd.Series(False, index=table.index)
     return table["kind"].eq("static").fillna(False).astype(bool)
+
+
+def link_of(table: pd.DataFrame) -> pd.Series[str]:
+    """Give what connects device and host in each run; nothing, in tables that do not say."""
+    if "link" not in table:
+        return pd.Series(NO_LINK, index=table.index)
+    return table["link"].fillna(NO_LINK).replace("", NO_LINK).astype(str)
 
 
 def differs(table: pd.DataFrame, column: str) -> bool:

@@ -53,6 +53,7 @@ CATEGORIES = {
     "backward": ("made in the backward pass", "#F3DFA2"),
 }
 STRIPS = {"evict": "evicted", "recompute": "recomputed"}
+MOVING = {"offload": "offloaded", "prefetch": "prefetched"}  # likewise, where there are transfers
 STRIP_SIZE = 6.0
 
 # Parts of the time axis: each keeps its extremes of memory, and its number of events.
@@ -95,7 +96,9 @@ def memory_figure(run: RunResult) -> Figure:
     times, layers = memory_by_category(run.events, run.storages)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     legend, legend_height = legend_that_fits(figure, category_entries(layers, run))
-    strips = len(STRIPS) * (STRIP_HEIGHT + GAP)
+    moving = [action for action in MOVING if len(starts_of(run.events, action))]
+    shown = [*STRIPS, *moving]
+    strips = len(shown) * (STRIP_HEIGHT + GAP)
     bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
     plot = bottom + strips
     figure.set_figheight(plot + PLOT_HEIGHT + GAP + NOTE_LINE + TITLE_LINE + OUTER)
@@ -107,7 +110,7 @@ def memory_figure(run: RunResult) -> Figure:
     draw_layers(axes, times, layers, end)
     draw_budget(axes, run)
     axes.xaxis.set_major_locator(NullLocator())
-    for place, action in enumerate(STRIPS):
+    for place, action in enumerate(shown):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
         draw_strip(strip, starts_of(run.events, action), action, end)
@@ -135,7 +138,7 @@ def memory_by_category(
     Parameters
     ----------
     events : mapping of columns
-        Needs start_ns, storage, memory_after_bytes.
+        Needs action, start_ns, end_ns, storage, memory_after_bytes.
     storages : mapping of columns
         Needs category.
 
@@ -147,9 +150,19 @@ def memory_by_category(
         Category -> bytes from that time on; their sum is `memory_after_bytes`.
     """
     layers = category_layers(events, storages)
-    times = np.asarray(events["start_ns"], dtype=np.float64)
+    times = moments(events)
     kept = extremes(times, np.asarray(events["memory_after_bytes"], dtype=np.float64))
     return times[kept], {category: layer[kept] for category, layer in layers.items()}
+
+
+def moments(events: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Give when each row of an event log changes memory: at its end if it is an offload or a stall.
+
+    Rows stand in this order.
+    """
+    is_late = np.isin(events["action"], [ACTIONS.index(name) for name in ("offload", "stall")])
+    when = np.where(is_late, events["end_ns"], events["start_ns"])
+    return np.asarray(when, dtype=np.float64)
 
 
 def category_layers(
@@ -239,7 +252,7 @@ def starts_of(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
 def draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
     """Draw when events of one kind begin, and say how many there are."""
     draw_starts(axes, starts, end)
-    label_strip(axes, f"{STRIPS[action]}\n{count_text(len(starts))} times")
+    label_strip(axes, f"{(STRIPS | MOVING)[action]}\n{count_text(len(starts))} times")
 
 
 def draw_starts(axes: Axes, starts: NDArray[np.float64], end: float, color: str = "black") -> None:

@@ -12,64 +12,20 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .audit_addresses import layout_of
+from .audit_addresses import declared, layout_of
+from .audit_facts import FINDINGS as FINDINGS
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
-from .audit_scores import SCORES
+from .audit_scores import SCORES, check_choice
 from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
     from .result import RunResult
     from .traces.trace import Trace
-
-FINDINGS = {
-    "GOOD": "nothing contradicts",
-    "BYTES_MISMATCH": "a size, or the memory after an action",
-    "CLOCK_MISMATCH": "the time of an action",
-    "WRONG_CALL": "another call should have run",
-    "WRONG_STORAGE": "another storage should have been touched",
-    "WRONG_CAUSE": "an eviction blamed on a call that did not ask for room",
-    "PARENT_NOT_DEFINED": "a call ran without something that it reads",
-    "OVER_BUDGET": "a result was placed where it does not fit",
-    "WRONG_ADDRESS": "something lies where the memory model would not have put it",
-    "NOT_MATERIAL": "a storage was evicted that was not in memory",
-    "LOCKED_BUT_EVICTED": "a storage was evicted that a running call or a pin holds",
-    "NEEDLESS_EVICTION": "a storage was evicted although everything fits",
-    "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
-    "SCORE_MISMATCH": "the victim's score is not what its definition gives",
-    "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
-    "UNEXPECTED_ACTION": "another action was due",
-    "LOG_ENDS_EARLY": "an action was due and the log has none",
-    "STATUS_MISMATCH": "the run did not end as its row says",
-    "COUNT_MISMATCH": "a figure of the row is not what the log adds up to",
-}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What an audit found; true if it is good.
-
-    Parameters
-    ----------
-    finding : str
-        One of ``FINDINGS``.
-    message : str
-        The first contradiction, for a person; empty if there is none.
-    row : int
-        The row of the event log that it was found at; -1 if it is about the whole run.
-    """
-
-    finding: str
-    message: str = ""
-    row: int = -1
-
-    def __bool__(self) -> bool:
-        """Say whether nothing contradicts."""
-        return self.finding == "GOOD"
 
 
 def audit(trace: Trace, result: RunResult) -> Verdict:
@@ -98,8 +54,9 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     kind = Audit
     if result.row.get("kind") == "static":
         from .audit_plan import PlanAudit  # it is made from what stands here
+        from .audit_transfers import TransferAudit, moves_data
 
-        kind = PlanAudit
+        kind = TransferAudit if moves_data(result.events) else PlanAudit
     try:
         kind(trace, result.row, result.events).run()
     except Contradiction as found:
@@ -123,9 +80,11 @@ class Audit:
         self.ledger = Ledger(events, row["budget_bytes"], layout)
         self.base = int(trace.call_time_ns.sum())
         self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
-        self.score = SCORES.get(row["method"])
+        self.score, heuristic = SCORES.get(row["method"]), declared(row["method"])
         self.names: dict[int, Tensor] = {}
         self.counts: Counter[str] = Counter()
+        self.drops_intermediates = heuristic is not None and heuristic.drops_intermediates
+        self.wanted: list[list[Tensor]] = []  # by call under way: what it found not computed
         self.idle = 0  # the latest recomputations, in a row, that took no time
 
     def run(self) -> None:
@@ -159,8 +118,8 @@ class Audit:
         held = [t for t in self.ledger.tensors if t.references > 0]
         return sorted(held, key=lambda t: (t.first_name, t.number))
 
-    def _compare_figures(self) -> None:
-        """Compare the row's figures with what the log adds up to."""
+    def figures(self) -> dict[str, Any]:
+        """Give the row's figures as the log adds up to them."""
         victims = self.ledger.victims
         text = ",".join(str(number) for number in victims)
         figures = {
@@ -178,7 +137,11 @@ class Audit:
             figures |= self.ledger.layout.figures(
                 self.row["status"], self.row["budget_bytes"], self.knows_failure
             )
-        for column, derived in figures.items():
+        return figures
+
+    def _compare_figures(self) -> None:
+        """Compare the row's figures with what the log adds up to."""
+        for column, derived in self.figures().items():
             if self.row[column] != derived:
                 message = f"{column} is {self.row[column]}, the log adds up to {derived}"
                 raise Contradiction("COUNT_MISMATCH", message)
@@ -296,6 +259,7 @@ class Audit:
 
     def _materialize(self, tensor: Tensor, action: str) -> None:
         """Follow the computation of a tensor and of what it needs, without recursion."""
+        self.wanted = [[tensor]]
         stack = [self._compute(tensor, action)]
         while stack:
             needed = next(stack[-1], None)
@@ -312,6 +276,7 @@ class Audit:
             if self.row["deallocation"] != "banish" or p.storage.referenced:
                 p.storage.last_access = ledger.clock
         missing = [p for p in parents if not p.defined]
+        self.wanted.append(missing)
         for p in parents:
             if p.defined:
                 ledger.lock(p.storage)
@@ -325,14 +290,26 @@ class Audit:
         self.counts[action + "_ns"] += call.cost
         self.idle = self.idle + 1 if action == "recompute" and call.cost == 0 else 0
         ledger.place(tensor, action, self._taken_over(call))
+        self.wanted.pop()
         for p in parents:
             if not p.storage.banished:
                 ledger.unlock(p.storage)
+                if self.drops_intermediates:
+                    self._drop_intermediate(p.storage)
                 if self._can_be_banished(p.storage):
                     ledger.banish(p.storage)
         is_idle = self.idle > IDLE_REMATS_PER_CALL * len(self.trace.call_time_ns)
         if self.counts["recompute_ns"] > self.limit * self.base or is_idle:
             raise _End("thrashed")
+
+    def _drop_intermediate(self, storage: Storage) -> None:
+        """Drop what was recomputed on the way, if no call under way waits to read it."""
+        is_held = storage.referenced or not storage.was_recomputed
+        if is_held or storage not in self.ledger.pool or self._can_be_banished(storage):
+            return
+        waiting = [t.call for tensors in self.wanted for t in tensors if not t.defined]
+        if not any(p.storage is storage for call in waiting for p in call.parents):
+            self.ledger.leave_memory(storage, "deallocate")
 
     def _taken_over(self, call: Call) -> dict[Tensor, Storage]:
         """Give the results that take over the bytes of the storage that they replace."""
@@ -360,10 +337,11 @@ class Audit:
         while not ledger.fits(call, taken := self._taken_over(call)):
             if ledger.due is None and not ledger.can_make_room():
                 raise _End("oom")
+            is_window = ledger.has_window()
             why = f"{ledger.memory} + {call.request(taken)} bytes are over the budget"
             row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
             self._follow_eviction(call, row)
-            while ledger.goes_with(row):
+            while is_window and ledger.goes_with(row):
                 self._follow_eviction(call, ledger.take("evict", "it is of the same window"))
 
     def _follow_eviction(self, call: Call, row: Row) -> None:
@@ -371,25 +349,10 @@ class Audit:
         victim = self.ledger.victim(row)
         if row.columns["cause_call"] != call.number:
             raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
-        self._check_score(row, victim)
+        if self.score is not None:
+            check_choice(self.score, self.ledger, row, victim)
         self.ledger.leave_memory(victim, "evict", row)
         self.counts["evict"] += 1
-
-    def _check_score(self, row: Row, victim: Storage) -> None:
-        """Compare the victim's score, and the victim with the rest of the pool."""
-        if self.score is None:
-            return
-        scores = {s: self.score(self.ledger, s) for s in self.ledger.pool}
-        if row.columns["score"] != scores[victim]:
-            message = f"its score is {scores[victim]!r}, the log has {row.columns['score']!r}"
-            raise row.fail("SCORE_MISMATCH", message)
-        lowest = min(scores.values())
-        zeros = [s for s, score in scores.items() if score == 0]
-        best = zeros[0] if zeros else [s for s in scores if scores[s] == lowest][-1]
-        if best is not victim:
-            message = f"storage {best.number} scores {scores[best]!r}, it {scores[victim]!r}"
-            message += "; of equals the last to enter the pool goes, the first that scores 0"
-            raise row.fail("NOT_THE_MINIMUM", message)
 
 
 def _part(values: Any, offsets: Any, index: int) -> list[int]:

@@ -81,6 +81,7 @@ class Storage:
     material: bool = False
     pinned: bool = False
     banished: bool = False
+    was_recomputed: bool = False  # ever
     came_back: bool = False  # banished, computed beside a sibling, evicted: it waits again
     irreplaceable: bool = False  # banish's rule holds for it, whatever the policy
 
@@ -113,3 +114,51 @@ class Storage:
     def evicted_neighbors(self) -> set[Storage]:
         """Parents and children that are not material."""
         return {s for s in self.parents() | self.children() if not s.material}
+
+
+FINDINGS = {
+    "GOOD": "nothing contradicts",
+    "BYTES_MISMATCH": "a size, or the memory after an action",
+    "CLOCK_MISMATCH": "the time of an action",
+    "WRONG_CALL": "another call should have run",
+    "WRONG_STORAGE": "another storage should have been touched",
+    "WRONG_CAUSE": "an eviction blamed on a call that did not ask for room",
+    "PARENT_NOT_DEFINED": "a call ran without something that it reads",
+    "OVER_BUDGET": "a result was placed where it does not fit",
+    "WRONG_ADDRESS": "something lies where the memory model would not have put it",
+    "NOT_MATERIAL": "a storage was evicted that was not in memory",
+    "LOCKED_BUT_EVICTED": "a storage was evicted that a running call or a pin holds",
+    "NEEDLESS_EVICTION": "a storage was evicted although everything fits",
+    "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
+    "SCORE_MISMATCH": "the victim's score is not what its definition gives",
+    "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
+    "NOT_ON_HOST": "a transfer from the host, or a discard, of what is not there",
+    "WAITS_FOR_EVER": "an action waited for something that never comes",
+    "UNEXPECTED_ACTION": "another action was due",
+    "LOG_ENDS_EARLY": "an action was due and the log has none",
+    "STATUS_MISMATCH": "the run did not end as its row says",
+    "COUNT_MISMATCH": "a figure of the row is not what the log adds up to",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit found; true if it is good.
+
+    Parameters
+    ----------
+    finding : str
+        One of ``FINDINGS``.
+    message : str
+        The first contradiction, for a person; empty if there is none.
+    row : int
+        The row of the event log that it was found at; -1 if it is about the whole run.
+    """
+
+    finding: str
+    message: str = ""
+    row: int = -1
+
+    def __bool__(self) -> bool:
+        """Say whether nothing contradicts."""
+        return self.finding == "GOOD"

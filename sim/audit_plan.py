@@ -31,8 +31,8 @@ class PlanAudit(Audit):
         self.storages: list[int] = events["storage"].tolist()
         self.last: dict[Call, int] = {}  # the last row with a result of each call
 
-    def follow(self) -> str:
-        """Follow the log to its end; give the status that it tells."""
+    def _make_all(self) -> None:
+        """Make all that the trace has; find when each call runs last."""
         for op, a, b in self.trace.instructions.tolist():
             self.step(op, a, b)
         for storage in self.ledger.storages:
@@ -41,6 +41,10 @@ class PlanAudit(Audit):
         for number, (action, t) in enumerate(zip(self.actions, self.tensors, strict=True)):
             if action in (COMPUTE, RECOMPUTE) and 0 <= t < len(tensors):
                 self.last[tensors[t].call] = number
+
+    def follow(self) -> str:
+        """Follow the log to its end; give the status that it tells."""
+        self._make_all()
         while self.ledger.due is not None and self.ledger.due.action != "pin":
             self._follow_row(self.ledger.due)
         if self.ledger.due is None and self.row["status"] != "ok":

@@ -17,15 +17,15 @@ import numpy as np
 
 from .errors import InputError
 from .jit import Bundle, Entry, entry
+from .links import NO_LINK
 from .moment_bounds import StorageUses, least_remat_ns
 from .program import Program
+from .result import RunResult, gap
 from .traces.trace import Trace
 from .workload import workload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from .result import RunResult
 
     Int64 = NDArray[np.int64]
 
@@ -329,7 +329,8 @@ def with_bound(trace: Trace, run: RunResult, *, cached: bool = True) -> RunResul
     ----------
     trace : Trace
     run : RunResult
-        Of the trace. It is left as it is where updates are in place: bounds are for copies.
+        Of the trace. It is left as it is where updates are in place, or there is a link to the
+        host: bounds are for copies, and for what can only be computed again.
     cached : bool
         As in `simulation.Options`.
 
@@ -342,12 +343,13 @@ def with_bound(trace: Trace, run: RunResult, *, cached: bool = True) -> RunResul
     >>> round(run.bound_slowdown, 3), round(run.gap, 3)
     (1.167, 0.0)
     """
-    if run.mutation != "copy":
+    if run.mutation != "copy" or run.link not in (None, NO_LINK):
         return run
     program = workload(trace, cached=cached).program
     bound, base = lower_bound(program, run.budget_bytes), program.base_compute_ns
     if math.isinf(bound):
         return run
     bound_slowdown = bound / base if base else 1.0
-    gap = None if run.slowdown is None else run.slowdown / bound_slowdown - 1
-    return dataclasses.replace(run, bound_slowdown=bound_slowdown, gap=gap)
+    return dataclasses.replace(
+        run, bound_slowdown=bound_slowdown, gap=gap(run.slowdown, bound_slowdown)
+    )

@@ -23,7 +23,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError, MissingExtraError
+from .errors import MissingExtraError, UsageError
 from .heuristics.static.registry import sources_digest
 from .jit import engine_digest
 from .workers import WorkerError, Workers, interrupts_held
@@ -50,7 +50,7 @@ def parse_cluster(text: str) -> str:
 
     Raises
     ------
-    InputError
+    UsageError
         If it is neither ``local:N`` nor an address such as ``tcp://host:8786``.
     MissingExtraError
         If dask.distributed is not installed.
@@ -64,7 +64,7 @@ def parse_cluster(text: str) -> str:
 
     local = _LOCAL.fullmatch(text)
     if not (_ADDRESS.fullmatch(text) or (local and int(local[1]) <= MOST_LOCAL)):
-        raise InputError(
+        raise UsageError(
             f"cluster {text!r}: a scheduler's address such as tcp://host:8786, or local:N "
             f"with N from 1 to {MOST_LOCAL}"
         )

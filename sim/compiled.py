@@ -9,7 +9,7 @@ import functools
 import hashlib
 import re
 
-from . import arena, caching, choosing, engine, events, following
+from . import arena, caching, choosing, engine, events, following, transferring
 from .jit import Entry, entry
 from .program import Program
 from .serving import Serve
@@ -28,6 +28,12 @@ def run() -> Entry:
 def follow() -> Entry:
     """Get `following.follow`: (program, state, 0) to its code."""
     return entry(following.follow, BUNDLES)
+
+
+@functools.cache
+def follow_transfers() -> Entry:
+    """Get `transferring.follow`, for plans that move data; as `following.follow`."""
+    return entry(transferring.follow, BUNDLES)
 
 
 @functools.cache

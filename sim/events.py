@@ -26,6 +26,8 @@ def log(state: State, action: int, storage: int, size_bytes: int, cause_call: in
     row.storage, row.bytes, row.cause_call = storage, size_bytes, cause_call
     row.score = state.run[0].score if action == EVICT else float("nan")
     row.memory_after_bytes = state.memory[0].used_bytes
+    row.host_after_bytes = state.link[0].host_bytes
+    row.instruction = state.run[0].instruction
     if state.memory[0].serve != 0:
         is_nowhere = size_bytes == 0 or action == PIN
         row.address = NOTHING if is_nowhere else state.places[storage].address

@@ -14,8 +14,9 @@ from typing import Any
 
 from . import compiled, report
 from .budgets import Budget, parse_budget
-from .errors import PlanError
+from .errors import InputError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
+from .links import NO_LINK, find_link, parse_link
 from .memory_models import COUNTER, find_memory
 from .opcodes import IGNORE, OK, OOM, STATUSES
 from .plan import PLAN_ACTIONS, Plan
@@ -25,8 +26,15 @@ from .runner import Run, Settings
 from .schedules import FREE
 from .traces.loading import load_trace
 from .traces.trace import Trace
+from .transferring import IS_HERE, IS_ON_HOST, NOT_ON_HOST, WAITS_FOR_EVER
+from .waiting import Waiting
 from .workload import NO_CHOICE, Workload, workload
 
+HOST_RULES = {
+    NOT_ON_HOST: "there is no copy of it on the host",
+    IS_ON_HOST: "there is a copy of it on the host already: FREE does",
+    IS_HERE: "it is in memory already, or on its way",
+}
 REFUSED = STATUSES.index("refused")
 BY_PLAN = "plan"  # what stands for a deallocation policy: the plan frees, not the program
 
@@ -37,6 +45,7 @@ def execute(
     budget: Any = "unlimited",
     *,
     memory: str = COUNTER,
+    link: str = NO_LINK,
     event_log: bool = False,
     live_sets: bool = False,
     cached: bool = True,
@@ -53,6 +62,8 @@ def execute(
         As for `simulate`: all bytes at once.
     memory, event_log, live_sets, cached
         As in `simulation.Options`.
+    link : str
+        What connects device and host, for a plan that moves data: as `links.find_link` reads it.
 
     Returns
     -------
@@ -79,14 +90,10 @@ def execute(
     """
     if not isinstance(trace, Trace):
         trace = load_trace(trace)
-    if plan.trace_digest != trace.digest:
-        raise PlanError(
-            f"plan: it is for the trace {plan.trace!r} ({plan.trace_digest[:16]}), "
-            f"not for {trace.name!r} ({trace.digest[:16]})"
-        )
+    plan.check_trace(trace)
     work = workload(trace, plan.mutation, cached=cached)
     options = {"event_log": event_log, "live_sets": live_sets}
-    return run_plan(work, plan, parse_budget(budget), memory=memory, **options)
+    return run_plan(work, plan, parse_budget(budget), memory=memory, link=link, **options)
 
 
 def run_plan(
@@ -95,12 +102,16 @@ def run_plan(
     budget: Budget,
     *,
     memory: str = COUNTER,
+    link: str = NO_LINK,
     event_log: bool = False,
     live_sets: bool = False,
 ) -> RunResult:
     """Run a Plan; `execute` for callers that have everything at hand."""
     started = time.perf_counter()
-    model = find_memory(memory)
+    model, found = find_memory(memory), find_link(link)
+    reading = PlanReading(work.program, plan, found)
+    if reading.transfers and model.has_addresses:
+        raise InputError(f"memory {memory}: a plan that moves data is executed with {COUNTER}")
     settings = Settings(
         budget_bytes=budget.resolve(work.unlimited_peak_bytes),
         policy=IGNORE,
@@ -108,16 +119,18 @@ def run_plan(
         logs_events=event_log,
         memory=model.model,
         memory_settings=model.settings,
+        link=found,
+        transfers=reading.transfers,
     )
-    reading = PlanReading(work.program, plan)
     run = Run(reading.program, settings)
     _follow(run)
     ended = _Ended(work, plan, reading, run)
-    result = _row(ended, budget, model.name, time.perf_counter() - started)
+    result = _row(ended, budget, {"memory": model.name, "link": parse_link(link)})
+    result = dataclasses.replace(result, run_seconds=time.perf_counter() - started)
     if event_log:
         result = dataclasses.replace(
             result,
-            events=report.event_columns(run),
+            events=reading.numbered(report.event_columns(run)),
             storages=report.storage_columns(work.trace, work.program),
         )
     if live_sets:
@@ -127,7 +140,7 @@ def run_plan(
 
 
 def _follow(run: Run) -> None:
-    run.finish(NO_CHOICE, compiled.follow())
+    run.finish(NO_CHOICE, compiled.follow_transfers() if run.has_transfers else compiled.follow())
 
 
 class _Ended:
@@ -138,21 +151,26 @@ class _Ended:
         self.code = run.code
         self.action: int | None = None
         self.message = ""
-        if run.code == OK and reading.fault is not None:
+        has_followed = run.fact("instruction") == len(reading.program.instructions)
+        if has_followed and reading.fault is not None:
             self.code, self.action = REFUSED, reading.fault.action
-            self.message = self._at(reading.fault.rule)
+            self.message = f"{self._place(self.action)}: {reading.fault.rule}"
         elif run.code != OK:
             self.code = OOM if run.code == OOM else REFUSED
-            self.action = reading.action_of[run.fact("instruction")]
-            self.message = self._at(self._rule())
+            self.action = self._action_of(run.fact("instruction"))
+            self.message = f"{self._place(self.action)}: {self._rule()}"
 
-    def _at(self, rule: str) -> str:
-        """Say which action it is that breaks a rule."""
-        if self.action == len(self.plan):
-            return f"the end of the plan: {rule}"
-        assert self.action is not None
-        action, target = int(self.plan.action[self.action]), int(self.plan.target[self.action])
-        return f"action {self.action}, {PLAN_ACTIONS[action]} {self._named(action, target)}: {rule}"
+    def _action_of(self, instruction: int) -> int:
+        """Give the plan's action that an instruction belongs to."""
+        found = self.reading.action_of
+        return found[instruction] if instruction < len(found) else len(self.plan)
+
+    def _place(self, place: int) -> str:
+        """Say which action of the plan it is."""
+        if place == len(self.plan):
+            return "the end of the plan"
+        action, target = int(self.plan.action[place]), int(self.plan.target[place])
+        return f"action {place}, {PLAN_ACTIONS[action]} {self._named(action, target)}"
 
     def _named(self, action: int, target: int) -> str:
         """Name a call or a storage, if there is one of that number."""
@@ -164,11 +182,32 @@ class _Ended:
             return str(target)
         return f"{target} ({report.call_name(trace, int(program.calls[target]['origin']))})"
 
+    def _is_away(self, storage: int) -> bool:
+        """Say whether a storage is on the host alone."""
+        if not self.run.has_transfers:
+            return False
+        move = self.run.state.moves[storage]
+        return bool(move["is_on_host"]) and not move["is_here"]
+
+    def _is_missing(self, tensor: int) -> bool:
+        storage = int(self.run.program.tensors["storage"][tensor])
+        return not self.run.state.defined[tensor] or self._is_away(storage)
+
     def _storage(self, storage: int) -> str:
         return report.storage_names(self.work.trace, self.work.program)[storage]
 
     def _rule(self) -> str:
         """Say why the kernels stopped."""
+        if self.run.code in HOST_RULES:
+            return HOST_RULES[self.run.code]
+        if self.run.code == WAITS_FOR_EVER:
+            waiting = Waiting(self.run, lambda i: self._place(self._action_of(i)))
+            self.code = OOM if waiting.is_for_host else REFUSED
+            return waiting.message
+        return self._rule_of_memory()
+
+    def _rule_of_memory(self) -> str:
+        """Say what is not in memory, or finds no place there."""
         program, state = self.run.program, self.run.state
         code, operand = program.instructions[self.run.fact("instruction")].tolist()
         if self.run.code == NOT_DEFINED and code == END_WITH:
@@ -177,9 +216,11 @@ class _Ended:
         if self.run.code == NOT_DEFINED:
             call = program.calls[operand]
             parents = program.parents[call["first_parent"] : call["end_parent"]]
-            missing = int(parents[state.defined[parents] == 0][0])
+            missing = next(t for t in parents.tolist() if self._is_missing(t))
             storage = int(program.tensors[missing]["storage"])
             what = f"storage {storage} ({self._storage(storage)})"
+            if self._is_away(storage):
+                return f"it reads {what}, which is on the host"
             is_view = program.storages[storage]["root"] != missing
             return f"it reads {'a view of ' * bool(is_view)}{what}, which is not computed"
         if self.run.code == OOM:
@@ -193,22 +234,23 @@ class _Ended:
         return "it is not in memory"
 
 
-def _row(ended: _Ended, budget: Budget, memory: str, run_seconds: float) -> RunResult:
-    facts = ended.run.facts()
+def _row(ended: _Ended, budget: Budget, machine: dict[str, str]) -> RunResult:
+    ran = report.columns_of_run(ended.run)
+    times = (ran["model_ns"], ran["remat_ns"], ran["stall_ns"])
     return RunResult(
         **report.columns_of_work(ended.work, budget),
-        **report.columns_of_run(ended.run),
+        **ran,
+        **machine,  # type: ignore[arg-type]
         kind="static",
         method=ended.plan.method,
         deallocation=BY_PLAN,
-        memory=memory,
         slowdown_limit=None,
         seed=None,
         status=STATUSES[ended.code],
-        slowdown=slowdown(facts["model_ns"], facts["remat_ns"]) if ended.code == OK else None,
+        slowdown=slowdown(*times) if ended.code == OK else None,
         evaluations=None,
         metadata_accesses=None,
-        run_seconds=run_seconds,
+        run_seconds=0.0,
         failed_at=ended.action,
         message=ended.message,
     )

@@ -19,7 +19,9 @@ from .state import EVENT_CAPACITY, EVICTED, RECORD_CAPACITY, State
 # Instructions of a plan: (code, operand), a call for the first two, then a storage, last an output.
 # What is dropped for now is computed again later. A storage is kept while an update in place could
 # take its bytes and is not given them; one that was handed over is gone.
+# The last three move a storage out of memory and in, and forget its host copy (transferring.py).
 RUN_FIRST, RUN_AGAIN, DROP, DROP_FOR_NOW, KEEP, KEEP_NO_LONGER, BE_GONE, END_WITH = range(8)
+MOVE_OUT, MOVE_IN, FORGET = 8, 9, 10
 
 # What `follow` answers besides OK, OOM, EMPTY_BUFFERS and REACHED_BYTES.
 NOT_DEFINED, NOT_MATERIAL, NOT_TAKEN = 8, 9, 10

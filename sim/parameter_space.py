@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .errors import InputError, UnknownNameError
+from .errors import UnknownNameError, UsageError
 from .heuristics.methods import get
 from .heuristics.parameters import Number, OneOf, Truth, Whole
 from .heuristics.registry import Heuristic, build, is_known, names
@@ -49,7 +49,7 @@ class Space:
         name = method.partition("(")[0].strip()
         if not (is_known(name) and heuristic.parameters):
             tunable = ", ".join(known for known in names() if get(known).parameters)
-            raise InputError(f"{method}: it has no parameters to fit; these have some: {tunable}")
+            raise UsageError(f"{method}: it has no parameters to fit; these have some: {tunable}")
         start = dict(heuristic.parameters)
         for parameter, ends in ranges.items():
             rule = heuristic.allowed.get(parameter)
@@ -107,5 +107,5 @@ def parse_range(text: str) -> tuple[str, tuple[float, float]]:
     except ValueError:
         found = math.nan, math.nan
     if not (name.strip() and found[0] <= found[1]):
-        raise InputError(f"range {text!r}: write name=low:high, or name=value")
+        raise UsageError(f"range {text!r}: write name=low:high, or name=value")
     return name.strip(), found

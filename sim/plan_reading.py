@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +17,22 @@ from .following import (
     DROP,
     DROP_FOR_NOW,
     END_WITH,
+    FORGET,
     KEEP,
     KEEP_NO_LONGER,
+    MOVE_IN,
+    MOVE_OUT,
     RUN_AGAIN,
     RUN_FIRST,
 )
-from .plan import PLAN_ACTIONS, Plan
+from .links import Link
+from .plan import DISCARD, OFFLOAD, PREFETCH, Plan
 from .program import INSTRUCTION_FIELDS, Program, freeze
 from .schedules import COMPUTE, FREE
+from .state import MAX_CLOCK
+from .texts import format_ns
+
+MOVES = {OFFLOAD: MOVE_OUT, PREFETCH: MOVE_IN, DISCARD: FORGET}
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,17 @@ class PlanReading:
     action_of : array of int
         The plan's action that each instruction belongs to; the number of actions at the end.
     fault : Fault or None
+    transfers : int
+        How many actions there are that move data, or drop a copy on the host.
     """
 
-    def __init__(self, program: Program, plan: Plan) -> None:
+    def __init__(self, program: Program, plan: Plan, link: Link | None = None) -> None:
         self._source = program
+        self._link = link
+        self._is_in_place = plan.mutation == "inplace"
+        self._most_ns = program.base_compute_ns  # what the run takes if nothing overlaps
+        self._on_host: set[int] = set()
+        self.transfers = 0
         roots = program.storages["root"][:-1]
         self._maker = program.tensors["call"][roots].tolist()
         self._is_constant_storage = (program.storages["is_constant"][:-1] == 1).tolist()
@@ -70,6 +86,10 @@ class PlanReading:
         instructions = np.frombuffer(self._read(), np.int32).reshape(-1, 2)
         table = freeze(np.ascontiguousarray(instructions).view(INSTRUCTION_FIELDS)[:, 0])
         self.program = Program(**{**program.arrays(), "instructions": table})
+
+    def numbered(self, events: dict[str, Any]) -> dict[str, Any]:
+        """Give an event log with the plan's actions in place of instructions."""
+        return {**events, "instruction": np.array(self.action_of, np.int64)[events["instruction"]]}
 
     def _read(self) -> array[int]:
         """Turn actions into instructions, until one is impossible: codes and operands in turn."""
@@ -101,6 +121,10 @@ class PlanReading:
 
     def _code(self, i: int, action: int, target: int) -> int:
         """Give the code of a legal action, and note what it computes."""
+        if action > FREE:
+            self.transfers += 1
+            (self._on_host.discard if action == DISCARD else self._on_host.add)(target)
+            return MOVES[action]
         if action == FREE:
             return DROP_FOR_NOW if self._last.get(self._maker[target], -1) > i else DROP
         is_first = not self._is_computed[target]
@@ -113,7 +137,32 @@ class PlanReading:
             return self._compute_rule(target)
         if action == FREE:
             return self._free_rule(i, target)
-        return f"{PLAN_ACTIONS[action]} moves data to the host and back, which is not simulated"
+        return self._move_rule(action, target)
+
+    def _move_rule(self, action: int, storage: int) -> str:
+        """Give the rule that a transfer breaks whatever else is going on."""
+        if not 0 <= storage < len(self._maker):
+            return self._no_storage()
+        if self._is_in_place:
+            return "data moves with mutation 'copy' only"
+        if self._link is None:
+            return "no link to the host is given: --device h100-pcie5, or --d2h and --h2d"
+        if action == DISCARD:
+            return ""
+        size = int(self._source.storages["size_bytes"][storage])
+        is_out = action == OFFLOAD
+        took = self._link.to_host_ns(size) if is_out else self._link.from_host_ns(size)
+        if took is None:
+            return f"the rate {'to' if is_out else 'from'} the host is 0, so it would never end"
+        self._most_ns += took
+        if self._most_ns > MAX_CLOCK:
+            return f"it takes {format_ns(took)}, and all until then more than the clock counts"
+        if is_out and self._link.host_bytes is not None and size > self._link.host_bytes:
+            return f"it has {size:,} bytes, the host only {self._link.host_bytes:,}"
+        return ""
+
+    def _no_storage(self) -> str:
+        return f"there is no such storage; the trace has {len(self._maker):,}"
 
     def _compute_rule(self, call: int) -> str:
         if call >= len(self._is_computed) or call < 0:
@@ -134,8 +183,8 @@ class PlanReading:
 
     def _free_rule(self, i: int, storage: int) -> str:
         if storage >= len(self._maker) or storage < 0:
-            return f"there is no such storage; the trace has {len(self._maker):,}"
-        if self._is_constant_storage[storage]:
+            return self._no_storage()
+        if self._is_constant_storage[storage] and storage not in self._on_host:
             if self._last_read is None:
                 self._last_read = self._last_reads()
             later = self._last_read.get(storage, -1)

@@ -11,13 +11,28 @@ import numpy as np
 from .budgets import Budget
 from .engine import REACHED_BYTES
 from .memory import LARGEST_HOLE
-from .opcodes import CONSTANT, OOM, PHASES
+from .opcodes import (
+    COMPUTE,
+    CONSTANT,
+    DEALLOCATE,
+    DISCARD,
+    DROP_DUPLICATE,
+    EVICT,
+    OFFLOAD,
+    OOM,
+    PHASES,
+    PREFETCH,
+    RECOMPUTE,
+    STALL,
+    STREAMS,
+)
 from .program import BEGIN_BACKWARD, RUN_CALL, Program
 from .result import CATEGORIES, LiveSet
 from .runner import Run, Settings
 from .state import EVICTED, PINNED, RESIDENT, REVIVED
 from .texts import format_ns
 from .traces.trace import Trace
+from .traffic import NOT_YET
 from .workload import Workload
 
 UNKNOWN = -1
@@ -34,6 +49,9 @@ NO_RUN: dict[str, Any] = {
     "pressure_evictions": 0,
     "evict_sha": "",
     "rematerializations": 0,
+    "offloaded_bytes": 0,
+    "prefetched_bytes": 0,
+    "host_peak_bytes": 0,
 }
 
 
@@ -63,6 +81,7 @@ def columns_of_run(run: Run) -> dict[str, Any]:
         "peak_bytes": int(run.state.room["peak_bytes"]),
         "evict_sha": run.evict_sha,
         **_columns_of_space(run),
+        **_columns_of_link(run),
     }
 
 
@@ -84,17 +103,60 @@ def _columns_of_space(run: Run) -> dict[str, Any]:
     }
 
 
+def _columns_of_link(run: Run) -> dict[str, Any]:
+    """Fill in what a row says of transfers, if there are any."""
+    if not run.has_transfers:
+        return {}
+    names = ("stall_ns", "offloaded_bytes", "prefetched_bytes", "host_peak_bytes")
+    return {name: int(run.state.link[name][0]) for name in names}
+
+
 def event_columns(run: Run) -> dict[str, Any]:
     """Lay out the event log as the documented columns."""
     rows = run.events()
+    if run.has_transfers:
+        rows = _by_time(np.concatenate([rows, _never_begun(run, rows.dtype)]))
     count = len(rows)
     columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
     columns["stream"] = np.zeros(count, np.int32)
+    columns["stream"][rows["action"] == OFFLOAD] = STREAMS.index("to_host")
+    columns["stream"][rows["action"] == PREFETCH] = STREAMS.index("from_host")
     if not run.has_addresses:
         columns["address"] = np.full(count, UNKNOWN, np.int64)
         columns["reserved_after_bytes"] = columns["memory_after_bytes"]
-    columns["host_after_bytes"] = np.zeros(count, np.int64)
     return columns
+
+
+def _never_begun(run: Run, dtype: Any) -> Any:
+    """Give rows, of no bytes, of what was issued in a run that failed and never came about."""
+    transfers = run.state.transfers[: int(run.state.link["issued"][0])]
+    left = transfers[transfers["has_ended"] == 0]
+    late = left[left["discarded_by"] != NOT_YET]
+    rows = np.zeros(len(left) + len(late), dtype)
+    rows["action"][: len(left)] = np.where(left["is_to_host"] == 1, OFFLOAD, PREFETCH)
+    rows["action"][len(left) :] = DISCARD
+    rows["storage"] = np.concatenate([left["storage"], late["storage"]])
+    rows["instruction"] = np.concatenate([left["instruction"], late["discarded_by"]])
+    rows["start_ns"] = rows["end_ns"] = run.state.next_free[0] - 1
+    rows["host_after_bytes"] = run.state.link["host_bytes"][0]
+    rows["call"] = rows["tensor"] = rows["cause_call"] = -1
+    rows["score"] = np.nan
+    return rows
+
+
+def _by_time(rows: Any) -> Any:
+    """Put rows in the order in which memory changes: when an offload or a stall ends, others begin.
+
+    Second copies, which go when their call ends, are logged when it begins.
+    """
+    is_late = np.isin(rows["action"], (OFFLOAD, STALL))
+    when = np.where(is_late, rows["end_ns"], rows["start_ns"])
+    rows = rows[np.argsort(when, kind="stable")]
+    sign = np.zeros(len(rows), np.int64)
+    sign[np.isin(rows["action"], (COMPUTE, RECOMPUTE, PREFETCH))] = 1
+    sign[np.isin(rows["action"], (DROP_DUPLICATE, EVICT, DEALLOCATE, OFFLOAD))] = -1
+    rows["memory_after_bytes"] = np.cumsum(sign * rows["bytes"])
+    return rows
 
 
 def storage_names(trace: Trace, program: Program) -> list[str]:
@@ -244,8 +306,10 @@ def failure_message(trace: Trace, run: Run) -> str:
         call = program.calls[program.tensors[frame["tensor"]]["call"]]
         need = int(call["result_bytes"] + call["workspace_bytes"])
         used = int(run.state.room["used_bytes"])
+        asks = call_name(trace, int(call["origin"]))
+        who = "it" if where == f"at {asks}" else asks
         return (
-            f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
+            f"out of memory {where}: {who} needs {need:,} bytes, "
             f"{used:,} are held{no_hole(run)} and nothing is left to evict"
         )
     if run.fact("idle_remats") > run.fact("idle_limit"):

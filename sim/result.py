@@ -37,13 +37,17 @@ EVENT_COLUMNS = (
     "reserved_after_bytes",
     "host_after_bytes",
     "tensor",
+    "instruction",
 )
+LATER_EVENT_COLUMNS = ("instruction",)  # not in files written before there were transfers
 STORAGE_COLUMNS = ("name", "bytes", "category", "module", "operator")
 CATEGORIES = ("constant", "output", "forward", "backward")
 RUN_FORMAT = "rematsim run 1"
 
 # What may differ between two runs of one method on one trace, budget and seed aside.
 OPTIONS = ("mutation", "deallocation", "memory", "slowdown_limit")
+# The link of runs that have none to the host; a link can change what planners that move data plan.
+NO_LINK = "none"
 
 ESTIMATED = " (times estimated)"
 
@@ -146,6 +150,12 @@ class RunResult:
         Storages or pieces considered as victims, all choices together; None of plans.
     retries : int or None
         How often a request was tried again after room had been made.
+    link : str or None
+        What connects the device to the host, ``none`` if nothing does (`links`).
+    offloaded_bytes, prefetched_bytes : int or None
+        Bytes copied to the host and from it.
+    host_peak_bytes : int or None
+        Most bytes on the host at once.
     events, storages : dict of arrays or None
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
@@ -196,6 +206,10 @@ class RunResult:
     largest_hole_bytes: int | None = None
     search_steps: int | None = None
     retries: int | None = None
+    link: str | None = None
+    offloaded_bytes: int | None = None
+    prefetched_bytes: int | None = None
+    host_peak_bytes: int | None = None
     events: Columns | None = field(default=None, repr=False, compare=False)
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)
@@ -290,6 +304,19 @@ def slowdown(model_ns: int, remat_ns: int, stall_ns: int = 0, search_ns: int = 0
     return (model_ns + remat_ns + stall_ns + search_ns) / model_ns
 
 
+def gap(slowdown: float | None, bound_slowdown: float | None) -> float | None:
+    """Say how far a run is above a lower bound, as a fraction of the bound.
+
+    Examples
+    --------
+    >>> gap(1.5, 1.2), gap(None, 1.2)
+    (0.25, None)
+    """
+    if slowdown is None or bound_slowdown is None:
+        return None
+    return slowdown / bound_slowdown - 1
+
+
 def load_run(path: str | Path) -> RunResult:
     """Read what `RunResult.save` wrote.
 
@@ -308,7 +335,12 @@ def load_run(path: str | Path) -> RunResult:
             head = json.loads(bytes(stored["head"]).decode())
             if head.get("format") != RUN_FORMAT:
                 raise InputError(f"{path}: format {head.get('format')!r}: expected {RUN_FORMAT!r}")
-            events = {c: stored[f"events.{c}"] for c in EVENT_COLUMNS}
+            there = [
+                c for c in EVENT_COLUMNS if c not in LATER_EVENT_COLUMNS or f"events.{c}" in stored
+            ]
+            events = {c: stored[f"events.{c}"] for c in there}
+            missing = np.full(len(events["action"]), -1, np.int64)
+            events = {c: events.get(c, missing) for c in EVENT_COLUMNS}
             storages = {c: stored[f"storages.{c}"] for c in STORAGE_COLUMNS}
             row = {name: head["row"][name] for name in COLUMNS if name not in LATER_COLUMNS}
             row |= {name: head["row"].get(name) for name in LATER_COLUMNS}

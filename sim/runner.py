@@ -22,12 +22,14 @@ from .opcodes import BANISH, IDLE_REMATS_PER_CALL
 from .program import Program
 from .randomness import seeded
 from .space import LOW
-from .state import FACT, NO_LIMIT, State, allocate
+from .state import FACT, MAX_CLOCK, NO_LIMIT, State, allocate
+from .traffic import NO_TRANSFER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MAX_CLOCK = 2**62  # ns: 146 years; a run that would go on longer has thrashed
+    from .links import Link
+
 PythonChoose = Callable[[Program, State], tuple[int, float]]
 
 
@@ -46,6 +48,8 @@ class Settings:
     pause_at_bytes: int | None = None
     memory: str = "counter"  # or a model with addresses
     memory_settings: tuple[int, ...] = ()
+    link: Link | None = None
+    transfers: int = 0  # at most so many
     sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
     drops_intermediates: bool = False
 
@@ -68,7 +72,7 @@ _spare: WeakKeyDictionary[Program, State] = WeakKeyDictionary()
 
 
 def _borrow(program: Program, logs_events: bool, has_addresses: bool) -> State:
-    """Get a State: one that an earlier run of the Program has left, or a new one."""
+    """Get a State without transfers: what an earlier run of the Program has left, or a new one."""
     state = None if logs_events else _spare.pop(program, None)
     if state is None or (has_addresses and not state.has_addresses):
         return allocate(program, logs_events, has_addresses)
@@ -90,7 +94,13 @@ class Run:
     def __init__(self, program: Program, settings: Settings) -> None:
         self.program = program
         self.has_addresses = settings.memory != "counter"
-        self.state = _borrow(program, settings.logs_events, self.has_addresses)
+        self.has_transfers = settings.transfers > 0
+        if self.has_transfers:
+            self.state = allocate(
+                program, settings.logs_events, self.has_addresses, settings.transfers
+            )
+        else:
+            self.state = _borrow(program, settings.logs_events, self.has_addresses)
         self.code = EMPTY_BUFFERS
         self._chunks: list[NDArray[Any]] = []
         self._sha = hashlib.sha256()
@@ -115,6 +125,9 @@ class Run:
         self.state.room["budget_bytes"] = _or_no_limit(settings.budget_bytes)
         if self.has_addresses:
             self._set_up_addresses(settings)
+        if self.has_transfers:
+            assert settings.link is not None
+            self._set_up_transfers(settings.link)
 
     def _set_up_addresses(self, settings: Settings) -> None:
         """Let memory have addresses, which are handed out as a model and its settings say."""
@@ -124,6 +137,21 @@ class Run:
         self.state.settings[: len(settings.memory_settings)] = settings.memory_settings
         self.state.sides[:] = LOW if settings.sides is None else settings.sides
         self.ask_memory(BEGIN)
+
+    def _set_up_transfers(self, link: Link) -> None:
+        """Let data move: how long each storage takes, and how much the host holds."""
+        state = self.state
+        state.link["host_limit_bytes"] = _or_no_limit(link.host_bytes)
+        state.link["is_half_duplex"] = link.duplex == "half"
+        state.link["now_ns"] = state.next_free[0]
+        state.moves["arrival"] = state.moves["departure"] = NO_TRANSFER
+        sizes, place = np.unique(self.program.storages["size_bytes"][:-1], return_inverse=True)
+        for name, duration in (
+            ("to_host_ns", link.to_host_ns),
+            ("from_host_ns", link.from_host_ns),
+        ):
+            taken = [_or_no_limit(duration(size)) for size in sizes.tolist()]
+            state.moves[name] = np.array(taken, np.int64)[place]
 
     def ask_memory(self, request: int, subject: int = 0) -> int:
         """Ask the memory model, one with addresses, for something (`serving.py`)."""

@@ -38,7 +38,7 @@ class Schedule(NamedTuple):
     Attributes
     ----------
     action : ndarray of int8
-        `COMPUTE` or `FREE`.
+        `COMPUTE` or `FREE`; of planners that move data also `plan.OFFLOAD` and those after it.
     target : ndarray of int32
         The node to compute, or the value to free.
     """

@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .event_fields import EVENT_FIELDS
 from .jit import Bundle
 from .program import Program
 from .space import PIECE_FIELDS, PLACE_FIELDS, SETTINGS_LENGTH, SPACE_FIELDS
+from .traffic import LINK_FIELDS, MOVE_FIELDS, TRANSFER_FIELDS
 
 # Where the data of a storage is.
 EVICTED = 0  # not in memory: never computed yet, or dropped
@@ -43,6 +45,7 @@ NEEDS = {
 
 NEVER = np.iinfo(np.int64).min  # the last access of a storage that was never accessed
 NO_LIMIT = np.iinfo(np.int64).max
+MAX_CLOCK = 2**62  # ns: 146 years; a run that would go on longer has thrashed
 
 ASKED_FIELDS = [
     ("remat_limit_ns", "i8"),
@@ -90,8 +93,7 @@ RUN_FIELDS = np.dtype(
         ("lost_ns", "i8"),  # cost that classes have lost so far
         ("class_end", "i8"),
         ("class_floor_ns", "i8"),  # no class costs less: 0, until one does
-        # of the storage being scored: its evicted neighborhood as a set, its call's evicted
-        # operands and results, its next use
+        # of the storage being scored: its evicted neighborhood as a set, its call's, its next use
         ("set_ns", "i8"),
         ("set_last_access", "i8"),
         ("call_ns", "i8"),
@@ -166,23 +168,6 @@ FRAME_FIELDS = np.dtype(
     ],
     align=True,
 )
-EVENT_FIELDS = np.dtype(
-    [
-        ("start_ns", "i8"),
-        ("end_ns", "i8"),
-        ("score", "f8"),
-        ("bytes", "i8"),
-        ("memory_after_bytes", "i8"),
-        ("address", "i8"),
-        ("reserved_after_bytes", "i8"),
-        ("call", "i8"),
-        ("storage", "i8"),
-        ("cause_call", "i8"),
-        ("action", "i8"),
-        ("tensor", "i8"),
-    ],
-    align=True,
-)
 RECORD_CAPACITY = 1 << 15  # evictions between two visits of Python
 EVENT_CAPACITY = 1 << 15
 
@@ -227,6 +212,9 @@ class State(Bundle):
     places         record  by storage: its piece, and the address that it has, or had last
     placed         record  likewise by result of the call under way; the workspace after the last
     sides          uint8   by call: the end of a free piece at which its results are placed
+    link           record  one row of `LINK_FIELDS`
+    moves          record  `MOVE_FIELDS`, by storage; this and the next: of transfers only
+    transfers      record  `TRANSFER_FIELDS`, in the order of issue
     ============== ======= ============================================================
     """
 
@@ -255,6 +243,9 @@ class State(Bundle):
     places: Any
     placed: Any
     sides: NDArray[np.uint8]
+    link: Any
+    moves: Any
+    transfers: Any
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "run": RUN_FIELDS,
@@ -282,6 +273,9 @@ class State(Bundle):
         "places": PLACE_FIELDS,
         "placed": PLACE_FIELDS,
         "sides": np.uint8,
+        "link": LINK_FIELDS,
+        "moves": MOVE_FIELDS,
+        "transfers": TRANSFER_FIELDS,
     }
 
     def __init__(self, **arrays: Any) -> None:
@@ -308,7 +302,9 @@ _ALIGNMENT = 64
 ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
 
 
-def _lengths(program: Program, logs_events: bool, has_addresses: bool) -> dict[str, int]:
+def _lengths(
+    program: Program, logs_events: bool, has_addresses: bool, transfers: int
+) -> dict[str, int]:
     """Give the length of each array of a State."""
     count, calls, tensors = len(program.storages) - 1, program.calls, program.tensors
     results = int((calls["end_result"] - calls["first_result"]).max(initial=0))
@@ -342,13 +338,18 @@ def _lengths(program: Program, logs_events: bool, has_addresses: bool) -> dict[s
         "down": count + 1,
         "recorded": RECORD_CAPACITY + count,
         "text": 12 * (RECORD_CAPACITY + count),
-        "events": EVENT_CAPACITY + 2 * count if logs_events else 1,
+        "events": EVENT_CAPACITY + 2 * (count + transfers) if logs_events else 1,
         "space": 1,
+        "link": 1,
+        "moves": count if transfers else 1,
+        "transfers": transfers or 1,
         **(with_addresses if has_addresses else dict.fromkeys(ADDRESSED, 1)),
     }
 
 
-def allocate(program: Program, logs_events: bool = False, has_addresses: bool = False) -> State:
+def allocate(
+    program: Program, logs_events: bool = False, has_addresses: bool = False, transfers: int = 0
+) -> State:
     """Make the State of a run that has not begun.
 
     Parameters
@@ -359,8 +360,10 @@ def allocate(program: Program, logs_events: bool = False, has_addresses: bool = 
         Whether room for an event log is wanted.
     has_addresses : bool
         Whether room for pieces is, which a memory model with addresses needs.
+    transfers : int
+        How many transfers there may be.
     """
-    lengths = _lengths(program, logs_events, has_addresses)
+    lengths = _lengths(program, logs_events, has_addresses, transfers)
     state, start = _laid_out(lengths)
     state.next_free.fill(1)
     storages = state.storages.view(np.ndarray)

@@ -36,7 +36,8 @@ INTEGER_COLUMNS = frozenset(
         *("search_ns", "clock", "peak_bytes", "evictions", "pressure_evictions"),
         *("rematerializations", "evaluations", "metadata_accesses", "base_compute_ns"),
         *("failed_at", "predicted_peak_bytes", "calls", "reserved_peak_bytes"),
-        *("largest_hole_bytes", "search_steps", "retries"),
+        *("largest_hole_bytes", "search_steps", "retries", "offloaded_bytes"),
+        *("prefetched_bytes", "host_peak_bytes"),
     ]
 )
 REAL_COLUMNS = frozenset(

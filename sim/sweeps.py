@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .budgets import BudgetLike
 from .cluster import cluster_workers, parse_cluster
-from .errors import HeuristicError, InputError, RematsimError
+from .errors import HeuristicError, InputError, RematsimError, UsageError
 from .grid import Cell, Grid, Run, Seeds, StaticMethod, expand_options, find_planners, make_grid
 from .heuristics.methods import get
 from .result import COLUMNS
@@ -50,6 +50,7 @@ def sweep(
     slowdown_limit: float | Sequence[float | None] | None = 2.0,
     mutation: str | Sequence[str] = "copy",
     memory: str | Sequence[str] = "counter",
+    link: str | Sequence[str] = "none",
     seeds: Seeds = 0,
     count_accesses: bool = False,
     methods: Any = (),
@@ -70,7 +71,7 @@ def sweep(
     budgets : str, int, float or Budget, or several
         ``"6GiB"``, ``"0.5x"`` of the unlimited peak, ranges, ``"unlimited"``; an int is bytes, a
         float a fraction.
-    deallocation, slowdown_limit, mutation, memory : one value or several
+    deallocation, slowdown_limit, mutation, memory, link : one value or several
         Options of `rematsim.simulate`; with several, every combination is run.
     seeds : int, str or ints
         For heuristics that draw lots: ``"0:9"``, ``"1,2,3"``. The others run once.
@@ -102,15 +103,16 @@ def sweep(
     >>> table = rematsim.sweep("resnet.log", ["h_DTR", "h_LRU"], "0.3x,0.5x")  # doctest: +SKIP
     """
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise InputError(f"jobs {jobs!r}: a whole number from 1 up")
+        raise UsageError(f"jobs {jobs!r}: a whole number from 1 up")
     if cluster is not None and jobs not in (None, 1):
-        raise InputError(f"jobs {jobs!r}: a cluster has its own number of workers, leave it out")
+        raise UsageError(f"jobs {jobs!r}: a cluster has its own number of workers, leave it out")
     cluster = parse_cluster(cluster) if cluster is not None else None
     options = expand_options(
         mutation=mutation,
         deallocation=deallocation,
         slowdown_limit=slowdown_limit,
         memory=memory,
+        link=link,
         count_accesses=count_accesses,
     )
     planners = find_planners(methods, time_limit)
@@ -353,6 +355,7 @@ def _row(trace: Trace, run: Run) -> Row:
         time_limit=run.method.time_limit,
         seed=run.options.seed,
         memory=run.options.memory,
+        link=run.options.link,
         interruptible=False,  # what is cut short is no row: the sweep ends
         cached=run.options.cached,
     ).row.row

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .budgets import Budget, BudgetLike, expand_budgets
-from .errors import InputError, MissingExtraError, UnknownNameError
+from .errors import MissingExtraError, UnknownNameError, UsageError
 from .parameter_space import Space, Values
 from .simulation import Options, simulate
 
@@ -59,9 +59,9 @@ class Search:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if self.trials < 1:
-            raise InputError(f"trials ({self.trials}): at least 1")
+            raise UsageError(f"trials ({self.trials}): at least 1")
         if self.folds is not None and (self.folds < 2 or self.hold_out):
-            raise InputError(
+            raise UsageError(
                 f"folds ({self.folds}): 2 or more, and not beside families to hold out"
             )
 
@@ -83,7 +83,7 @@ class Search:
             return [[trace for name in self.hold_out for trace in families[name]]]
         count = self.folds or min(len(families), MOST_FOLDS)
         if self.folds and count > len(families):
-            raise InputError(f"folds ({count}): there are {len(families)} families")
+            raise UsageError(f"folds ({count}): there are {len(families)} families")
         groups = list(families.values())
         parts = [sum(groups[start::count], []) for start in range(count)]
         return parts if count > 1 else []
@@ -211,7 +211,7 @@ def tune(
 
     Raises
     ------
-    InputError
+    UsageError
         If there is nothing to fit, or nothing to fit it to.
     MissingExtraError
         If optuna is not installed.
@@ -224,7 +224,7 @@ def tune(
     parts = search.parts(traces)
     rests = [[trace for trace in traces if trace not in part] for part in parts]
     if not (traces and all(rests)):
-        raise InputError("no trace to fit to")
+        raise UsageError("no trace to fit to")
     fit = _Fitting(bench, search, len(parts) + (not search.hold_out), report)
     chosen = [fit.best(rest) for rest in rests]
     fitted_to, best = (rests[0], chosen[0]) if search.hold_out else (traces, fit.best(traces))
@@ -259,7 +259,7 @@ class _Bench:
     def __post_init__(self) -> None:
         """Refuse options under which a failed run counts as nothing."""
         if self.options.slowdown_limit is None:
-            raise InputError(
+            raise UsageError(
                 "slowdown limit (none): tuning needs one, as which a failed run counts"
             )
 

@@ -97,6 +97,47 @@ GPUS = {
         ),
     )
 }
+
+
+class LinkFigures(NamedTuple):
+    """What connects a device to its host.
+
+    Attributes
+    ----------
+    to_host, from_host : int
+        Bytes a second each way: the rate of the wires, which packets do not quite reach.
+    latency_ns : int
+        Nanoseconds before a copy begins: of the size that small copies take, an assumption.
+    source : str
+        Where the rates are from.
+    """
+
+    to_host: int
+    from_host: int
+    latency_ns: int
+    source: str
+
+
+def _pcie(generation: int, gigatransfers: int) -> LinkFigures:
+    """Make a link of 16 lanes with 128 bits of data in 130."""
+    rate = gigatransfers * 10**9 * 16 * 128 // 130 // 8
+    return LinkFigures(rate, rate, 10_000, f"PCI Express {generation}.0 base specification, x16")
+
+
+_PCIE = {3: _pcie(3, 8), 4: _pcie(4, 16), 5: _pcie(5, 32)}
+LINKS = {
+    "v100-pcie3": _PCIE[3],
+    "a100-pcie4": _PCIE[4],
+    "rtx4090-pcie4": _PCIE[4],
+    "h100-pcie5": _PCIE[5],
+    "h200-pcie5": _PCIE[5],
+    "gh200-c2c": LinkFigures(
+        450 * 10**9,
+        450 * 10**9,
+        10_000,
+        "NVIDIA GH200 Grace Hopper Superchip architecture paper: NVLink-C2C, 900 GB/s both ways",
+    ),
+}
 CPU = "cpu"
 NAMES = (*GPUS, CPU)
 DEFAULT = "h100"

@@ -26,8 +26,10 @@ from .devices import device
 from .estimating import with_estimated_times
 from .guarding import fake_tensors, said_of_fakes
 from .marks import listeners
+from .merging import UnlikeRepeatsError
 from .naming import models_of
 from .recording import Recording
+from .refusing import compiled_calls_reported
 from .sessions import Session, after_steps, before_forward
 from .stepping import repeats
 
@@ -102,7 +104,10 @@ def capture_script(
     _check(script, wanted, name)
     watch = _Watch(script, wanted, report)
     with ExitStack() as stack:
-        fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
+        fakes = None
+        if wanted.target:
+            fakes = stack.enter_context(fake_tensors(wanted.target))
+            stack.enter_context(compiled_calls_reported(_refuse))  # also in steps that are skipped
         stack.enter_context(watch.hooks())
         with _forks_apart():
             _run(script, arguments, watch)
@@ -114,6 +119,10 @@ def capture_script(
         recorded = replace(recorded, notes=(*recorded.notes, *fakes.notes()))
     kind = f"fake capture, target {wanted.target}," if wanted.target else "capture"
     return Capture(name, recorded, f"{kind} of {script}")
+
+
+def _refuse(failure: Exception) -> None:
+    raise failure
 
 
 def _check(script: str, wanted: Wanted, name: str) -> None:
@@ -186,10 +195,12 @@ class _Watch:
         wanted = self._wanted
         try:
             merged = repeats(recording, n_repeats, wanted.steps)
+        except UnlikeRepeatsError as error:
+            several = f"--steps {error.period * wanted.steps}" if error.period else "--steps N"
+            hint = f"{several} takes those that take turns as one, --repeat 1 a single step"
+            raise TraceError(f"{error}; {hint}", self._script) from None
         except TraceError as error:
-            hint = "; --repeat 1 takes one step as it is, --steps N several that take turns"
-            hint = hint if n_repeats > 1 else ""
-            raise TraceError(f"{error}{hint}", self._script) from None
+            raise TraceError(str(error), self._script) from None
         if n_repeats == wanted.repeat:
             return merged
         note = f"{n_repeats} repeats instead of {wanted.repeat}: the script ended"

@@ -11,6 +11,7 @@ A planner is a function in one file of this folder::
 ``budget`` is the bytes allowed at once, the graph's ``fixed_bytes`` among them, or None for no
 limit; ``starts`` are schedules known already, the best first; ``time_limit`` is in seconds, and
 kept by a `Clock`, which is over on Ctrl-C too: then the best so far is the answer.
+One that moves data takes ``link``, a `Link` or None, too, and its schedules may have transfers.
 Keyword parameters after these are the planner's own, as in ``checkmate(form=paper)``; ``allowed``
 has the rule of each (``heuristics/parameters.py``). What a planner says of cost and peak does not
 count: `Planner.plan` evaluates its schedule.
@@ -31,6 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, UnknownNameError
+from ...links import Link
+from ...moved_schedules import evaluate_moves, moves_values
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import split_list
 from ..parameters import Rules, check_rules, shown
@@ -56,7 +59,7 @@ STATUSES = (OPTIMAL, FEASIBLE, INFEASIBLE, NO_PLAN, TIME_LIMIT, MEMORY_LIMIT, SO
 ANY_SCHEDULE = "any schedule"  # whose first computations are in the graph's order
 IN_ORDER = "stages"  # at most one computation of a node between two first computations
 ROUNDING = 1e-6  # what a solver's arithmetic may add to a bound, as a fraction
-_COMMON = ("graph", "budget", "starts", "time_limit", "seed")
+_COMMON = ("graph", "budget", "starts", "time_limit", "seed", "link")
 _CALL = re.compile(r"^(?P<name>[\w-]+)\((?P<arguments>.*)\)$", re.DOTALL)
 
 
@@ -93,13 +96,6 @@ class PlannerResult:
     predicted: Evaluation | None = None
     solve_seconds: float = 0.0
 
-    @property
-    def gap(self) -> float | None:
-        """How much the schedule costs above the bound, as a fraction of the bound."""
-        if self.predicted is None or self.bound is None:
-            return None
-        return self.predicted.cost / self.bound - 1 if self.bound else 0.0
-
 
 Function = Callable[..., PlannerResult]
 
@@ -126,6 +122,8 @@ class Planner:
         Whether what it finds depends on the seed.
     uses_solver : bool
         Whether it asks the solvers' process.
+    moves_data : bool
+        Whether it takes ``link``, and its schedules may have transfers.
     """
 
     name: str
@@ -137,6 +135,7 @@ class Planner:
     uses_starts: bool = False
     is_random: bool = False
     uses_solver: bool = False
+    moves_data: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values of parameters that break their rules."""
@@ -157,6 +156,7 @@ class Planner:
         starts: Sequence[Schedule] = (),
         time_limit: float | None = None,
         seed: int = 0,
+        link: Link | None = None,
     ) -> PlannerResult:
         """Plan within a budget, and evaluate what comes of it.
 
@@ -171,6 +171,8 @@ class Planner:
             Seconds.
         seed : int
             For planners that draw random numbers.
+        link : Link or None
+            What connects device and host, for planners that move data.
 
         Returns
         -------
@@ -181,10 +183,14 @@ class Planner:
         need, node = least_budget(graph)
         if budget is not None and budget < need:
             return PlannerResult(INFEASIBLE, message=_too_small(graph, budget, need, node))
+        own = {**self.parameters, "link": link} if self.moves_data else self.parameters
         result = self.function(
-            graph, budget, starts=starts, time_limit=time_limit, seed=seed, **self.parameters
+            graph, budget, starts=starts, time_limit=time_limit, seed=seed, **own
         )
         result = replace(result, solve_seconds=clock.spent)
+        if result.schedule is not None and link is not None and moves_values(result.schedule):
+            predicted = evaluate_moves(graph, result.schedule, link, budget)
+            return replace(result, predicted=predicted, bound=float(graph.base_cost))
         return _evaluated(graph, budget, result)
 
 
@@ -256,7 +262,8 @@ def planner(
         }
         summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
         check_rules(name, own, rules)
-        flags = (uses_starts, is_random, uses_solver)
+        moves_data = "link" in inspect.signature(function).parameters
+        flags = (uses_starts, is_random, uses_solver, moves_data)
         _planners[name] = Planner(name, function, reference, summary, own, rules, *flags)
         return function
 

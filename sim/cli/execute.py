@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from . import options
-from .loading import load_given
+from .loading import load_of_plan
 from .output import check_writable, print_json
-from .replay import NOT_OK, as_object
+from .replay import NOT_OK, as_object, save_timeline_of
 from .telling import print_run
 
 
@@ -17,14 +17,17 @@ from .telling import print_run
     "execute",
     "rematsim execute model.log model.plan --budget 6GiB",
     "rematsim execute bundled:unet unet.plan --json",
+    "rematsim execute model.log offload.plan --budget 6GiB --device h100-pcie5",
 )
 @click.argument("trace")
 @click.argument("plan")
 @options.budget_option("unlimited")
 @options.memory_option()
+@options.link_options()
 @options.cache_option
 @options.bound_option
 @options.save_run_option
+@options.timeline_option
 @options.json_option
 def command(
     trace: str, plan: str, save_run: str | None, no_cache: bool, as_json: bool, **given: Any
@@ -40,14 +43,16 @@ def command(
     from ..plan_files import load_plan
 
     check_writable(save_run)
+    check_writable(given["timeline"])
     loaded_plan = load_plan(plan)
-    loaded = load_given(trace, cache=not no_cache)
+    loaded = load_of_plan(loaded_plan, plan, trace, cache=not no_cache)
     result = execute(
         loaded,
         loaded_plan,
         given["budget"],
         memory=given["memory"],
-        event_log=save_run is not None,
+        link=options.link_given(given),
+        event_log=save_run is not None or given["timeline"] is not None,
         live_sets=True,
         cached=not no_cache,
     )
@@ -60,4 +65,5 @@ def command(
     if save_run is not None:
         result.save(save_run)
         click.echo(f"rematsim: saved the run in {save_run}", err=True)
+    save_timeline_of(result, given["timeline"])
     return 0 if result.status == "ok" else NOT_OK

@@ -75,6 +75,7 @@ BUDGETS = Parsed("budgets", "budgets", "expand_budgets")
 SEEDS = Parsed("seeds", "grid", "expand_seeds")
 CLUSTER = Parsed("address|local:n", "cluster", "parse_cluster")
 MEMORY = Parsed("model", "memory_models", "parse_memory")
+LINK = Parsed("link", "links", "parse_link")
 
 
 class SlowdownLimitType(ParamType):
@@ -166,6 +167,13 @@ save_run_option = click.option(
 )
 
 
+timeline_option = click.option(
+    "--timeline",
+    type=FileType(".json"),
+    help="Save lanes of calls and transfers, with memory, for Perfetto or chrome://tracing.",
+)
+
+
 def filter_options(function: F) -> F:
     """Add the options that choose rows of a table."""
     listed: dict[str, Any] = {"multiple": True, "type": ListOf(TEXT), "callback": _flat}
@@ -241,6 +249,50 @@ def memory_option(listing: Callable[[ParamType], ParamType] = single) -> Callabl
         type=listing(MEMORY),
         help="Memory model: counter, arena, caching; settings: see rematsim list memory.",
     )
+
+
+def link_options(listing: Callable[[ParamType], ParamType] = single) -> Callable[[F], F]:
+    """Add what connects device and host; `link_given` makes one text, or several, of it."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(
+            [
+                click.option(
+                    "--device",
+                    default="none",
+                    show_default=True,
+                    type=listing(LINK),
+                    help="What data moves over to the host: h100-pcie5, a100-pcie4, "
+                    "link(d2h=24GB/s,h2d=24GB/s), none; see docs/transfers.md.",
+                ),
+                click.option("--d2h", metavar="RATE", help="Rate to the host: 24GB/s, or inf."),
+                click.option("--h2d", metavar="RATE", help="Rate from the host."),
+                click.option("--latency", metavar="TIME", help="Of each transfer: 10us."),
+                click.option("--host-memory", metavar="BYTES", help="64GiB, or unlimited."),
+                click.option("--duplex", type=click.Choice(["full", "half"]), help="Both ways at "
+                             "once, or one after the other."),
+            ]
+        ):  # fmt: skip
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def link_given(given: dict[str, Any]) -> Any:
+    """Take the options of `link_options` out of what was given; give the link, or links."""
+    from ..links import link_with
+
+    names = {"d2h": "d2h", "h2d": "h2d", "latency": "latency", "host": "host_memory"}
+    settings = {key: given.pop(name) for key, name in names.items()}
+    settings["duplex"] = given.pop("duplex")
+    device = given.pop("device")
+    try:
+        if isinstance(device, str):
+            return link_with(device, **settings)
+        return tuple(dict.fromkeys(link_with(text, **settings) for text in device))
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:

@@ -11,7 +11,7 @@ from . import options
 from .loading import load_given
 from .output import check_writable, format_bytes, print_fields, print_json
 from .progress import Waiting
-from .replay import NOT_OK, plan_source
+from .replay import NOT_OK, plan_source, save_timeline_of
 from .telling import print_run
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 )
 @options.budget_option("0.5x")
 @options.memory_option()
+@options.link_options()
 @options.time_limit_option("")
 @options.seed_option("planners")
 @options.cache_option
+@options.timeline_option
 @click.option("-o", "--out", type=options.PLAN_FILE, help="Save the plan.")
 @options.json_option
 def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
@@ -49,8 +51,9 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
     from ..planning import plan_trace
 
     check_writable(out)
+    check_writable(given["timeline"])
     loaded = load_given(trace, cache=not given["no_cache"])
-    limit = options.finite(given["time_limit"])
+    limit, link = options.finite(given["time_limit"]), options.link_given(given)
     with Waiting(f"planning {loaded.name}", limit):
         planned = plan_trace(
             loaded,
@@ -59,7 +62,9 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
             time_limit=limit,
             seed=given["seed"],
             memory=given["memory"],
+            link=link,
             live_sets=not as_json,
+            event_log=given["timeline"] is not None,
             cached=not given["no_cache"],
         )
     if as_json:
@@ -72,6 +77,8 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
         click.echo(f"rematsim: saved the plan in {out}", err=True)
     elif out is not None:
         click.echo(f"rematsim: no plan saved: {planned.row.message}", err=True)
+    if planned.plan is not None:
+        save_timeline_of(planned.row, given["timeline"])
     return 0 if planned.row.status == "ok" else NOT_OK
 
 
@@ -84,7 +91,7 @@ def _print(planned: Planned) -> None:
     if row.bound_slowdown is not None:
         lines["bound"] = f"{row.bound_slowdown:.4f} ({found.bound_scope})"
     if row.gap is not None:
-        lines["gap"] = f"{row.gap:.2%}"
+        lines["gap"] = f"{row.gap:.2%} (executed)"
     if row.predicted_slowdown is not None:
         lines["predicted"] = (
             f"{row.predicted_slowdown:.4f}, peak {format_bytes(row.predicted_peak_bytes)}"

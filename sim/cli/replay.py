@@ -13,7 +13,7 @@ import click
 from . import options
 from .loading import load_given
 from .output import check_writable, print_json
-from .telling import print_run
+from .telling import print_floor, print_run
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -39,6 +39,7 @@ NOT_OK = 3
 @options.seed_option("heuristics")
 @options.bound_option
 @options.save_run_option
+@options.timeline_option
 @click.option(
     "--save-plan",
     type=options.PLAN_FILE,
@@ -57,13 +58,14 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
 
     save_plan = given["save_plan"]
     check_writable(save_run)
+    check_writable(given["timeline"])
     check_writable(save_plan)
     loaded = load_given(trace, cache=not given["no_cache"])
     result = simulate(
         loaded,
         given["heuristic"],
         given["budget"],
-        event_log=save_run is not None or save_plan is not None,
+        event_log=save_run is not None or save_plan is not None or given["timeline"] is not None,
         live_sets=True,
         **options.of_simulate(given),
     )
@@ -73,9 +75,11 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         print_json(as_object(result))
     else:
         print_run(result)
+        print_floor(result, loaded)
     if save_run is not None:
         result.save(save_run)
         click.echo(f"rematsim: saved the run in {save_run}", err=True)
+    save_timeline_of(result, given["timeline"])
     if save_plan is not None:
         _save_plan(loaded, result, save_plan, trace)
     return 0 if result.status == "ok" else NOT_OK
@@ -85,6 +89,15 @@ def as_object(result: RunResult) -> dict[str, Any]:
     """Give a run as an object of JSON: its row, and what was in memory when it mattered."""
     live = {"live_at_peak": result.live_at_peak, "live_at_oom": result.live_at_oom}
     return result.row | {name: there and asdict(there) for name, there in live.items()}
+
+
+def save_timeline_of(result: RunResult, path: str | None) -> None:
+    """Save what happened when for a viewer, if that was asked for."""
+    if path is not None:
+        from ..analysis.chrome_traces import save_timeline
+
+        save_timeline(result, path)
+        click.echo(f"rematsim: saved the timeline in {path}", err=True)
 
 
 def plan_source(trace: str) -> str:

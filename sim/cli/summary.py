@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from ..result import OPTIONS, named, shared_names, told_apart
+from ..result import NO_LINK, OPTIONS, named, shared_names, told_apart
 from ..traces.wording import printable
 from .output import format_bytes, print_table
 
@@ -28,10 +28,12 @@ def print_summary(rows: Sequence[Row]) -> None:
     -----
     A cell shows the slowdown, or how the run failed; over several seeds the median, where a run
     that failed counts as infinitely slow, with the number of those. Of the options plans heed the
-    memory model alone.
+    memory model, and those that move data the link.
     """
     varying = [
-        name for name in OPTIONS if len({row[name] for row in rows if _heeds(row, name)}) > 1
+        name
+        for name in (*OPTIONS, "link")
+        if len({row[name] for row in rows if _heeds(row, name)}) > 1
     ]
     budgets = list(dict.fromkeys(_budget(row) for row in rows))
     lines: dict[tuple[str, ...], dict[_Budget, list[Row]]] = {}
@@ -53,22 +55,37 @@ def print_summary(rows: Sequence[Row]) -> None:
 
 def _heeds(row: Row, option: str) -> bool:
     """Say whether an option can change a row."""
+    if option == "link":
+        return row["link"] != NO_LINK
     return row["kind"] != "static" or option == "memory"
 
 
 def print_reasons(rows: Sequence[Row]) -> None:
-    """Say why there are no plans: once for each reason, whatever the numbers in it."""
-    kinds: dict[tuple[str, str], list[Row]] = {}
+    """Say why there are no plans: once for each reason, with the first row that it is told of.
+
+    Notes
+    -----
+    Rows of a method whose messages differ in numbers alone have the same reason. Methods stand in
+    one line only if all that is said is true of each: same rows, same numbers.
+    """
+    reasons: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["kind"] == "static" and row["status"] != "ok":
             message = re.sub(r"\d[\d,.]*", "", str(row["message"]))
-            kinds.setdefault((_failure(row), message), []).append(row)
-    for (failure, _), alike in kinds.items():
-        methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alike))
-        first = alike[0]
-        title = _titles([_budget(first)])[0]
-        where = "" if len(alike) == 1 else f" ({first['trace']}, {title}; {len(alike)} rows)"
-        click.echo(printable(f"{failure}, {methods}: {first['message']}{where}"))
+            reasons.setdefault((str(row["method"]), message), []).append(row)
+    lines: dict[tuple[tuple[str, str, str, _Budget, str], ...], list[str]] = {}
+    for (method, _), alike in reasons.items():
+        told = tuple(
+            (_failure(row), *_trace(row), _budget(row), str(row["message"])) for row in alike
+        )
+        lines.setdefault(told, []).append(method)
+    for told, methods in lines.items():
+        failure, trace, _, budget, message = told[0]
+        [title] = _titles([budget])
+        more = f"; the first of {len(told)} rows" if len(told) > 1 else ""
+        click.echo(
+            printable(f"{failure}, {', '.join(methods)}: {message} ({trace}, {title}{more})")
+        )
 
 
 def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:

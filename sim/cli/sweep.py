@@ -64,6 +64,7 @@ class _Outputs:
     help="Bytes (6GiB), fractions of the unlimited peak (0.5x), lists, ranges; may be repeated.",
 )
 @options.run_options(options.ListOf)
+@options.link_options(options.ListOf)
 @click.option(
     "--seed",
     "seeds",
@@ -150,6 +151,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
             mutation=given["mutation"],
             deallocation=given["deallocation"],
             memory=given["memory"],
+            link=options.link_given(given),
             slowdown_limit=[options.finite(limit) for limit in given["slowdown_limit"]],
             count_accesses=given["count_accesses"],
             cached=not given["no_cache"],

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from rematsim.analysis.gaps import gap_table, gaps, lower_bounds, share_bounds
+from rematsim.analysis.summaries import line_names
+from rematsim.analysis.tables import check_table
 
 
 @pytest.fixture
@@ -72,6 +74,37 @@ def test_a_trace_with_updates_in_place_has_no_bounds(both):
     """The bounds are for copies, and a run in place may be faster."""
     both.loc[0, "mutation"] = "inplace"
     assert lower_bounds(both).empty
+
+
+def test_bounds_of_runs_without_a_link_say_nothing_of_runs_with_one(both, rows):
+    """What can go to the host need not be computed again."""
+    planned = rows("net", "offload-all", {0.4: 1.05}, kind="static", link="h100-pcie5")
+    table = pd.concat([both, planned.assign(bound_slowdown=1.0)], ignore_index=True)
+    bounds = lower_bounds(table).set_index(["link", "fraction"])["bound"]
+    assert bounds["none", 0.4] == 1.25 and bounds["h100-pcie5", 0.4] == 1.0
+    assert share_bounds(table)["bound_slowdown"].iloc[-1] == 1.0
+    found = gaps(table).set_index(["line", "fraction"])["gap"]
+    assert found["offload-all", 0.4] == pytest.approx(0.05)
+    assert gap_table(table)["0.4"].tolist() == [
+        ">= 1.250",
+        ">= 1.000",
+        "20.00%",
+        "5.00%",
+        "optimal",
+    ]
+    assert gap_table(table).index.get_level_values("line")[1] == "lower bound, h100-pcie5"
+
+
+def test_lines_tell_links_apart_where_a_planner_has_several(rows):
+    links = ("none", "h100-pcie5", "gh200-c2c")
+    table = pd.concat(
+        [rows("net", "offload-all", {0.5: 1.1}, kind="static", link=link) for link in links]
+    )
+    assert line_names(check_table(table)).tolist() == [
+        *("offload-all", "offload-all, h100-pcie5", "offload-all, gh200-c2c")
+    ]
+    one = pd.concat([table.iloc[[1]], rows("net", "rotor", {0.5: 1.2}, link="none")])
+    assert line_names(check_table(one)).tolist() == ["offload-all", "rotor"]
 
 
 def test_seeds_attain_a_bound_only_together(rows):

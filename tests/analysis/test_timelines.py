@@ -22,8 +22,11 @@ def test_layers_follow_the_log(run):
 def test_a_long_log_is_thinned_out_and_keeps_its_peak():
     generator = np.random.default_rng(7)
     count = 200_000
+    starts = np.sort(generator.integers(0, 10**9, count))
     events = {
-        "start_ns": np.sort(generator.integers(0, 10**9, count)),
+        "action": np.zeros(count, np.int64),
+        "start_ns": starts,
+        "end_ns": starts,
         "storage": generator.integers(0, 4, count),
         "memory_after_bytes": generator.integers(0, 10**6, count),
     }

@@ -211,7 +211,7 @@ def test_over_the_budget_is_out_of_memory() -> None:
         (ALL[:3], 3, "the end of the plan: it ends before call 3 has been computed"),
         ((), 0, "the end of the plan: it ends before call 0 has been computed"),
         ((*ALL, (F, 3)), 5, r"the end of the plan: storage 3 \(c\) is an output, and not in mem"),
-        ((*ALL, (OFFLOAD, 1)), 4, r"OFFLOAD 1 \(a\): OFFLOAD moves data"),
+        ((*ALL, (OFFLOAD, 1)), 4, r"OFFLOAD 1 \(a\): no link to the host is given"),
     ],
 )
 def test_the_first_impossible_action_is_named(

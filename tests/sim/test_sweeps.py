@@ -91,6 +91,18 @@ def test_cells_come_in_the_order_of_the_arguments() -> None:
     assert len(cells) == 2 * 2 * (2 * 2 + 2)
 
 
+def test_a_method_that_moves_no_data_runs_once_for_all_links() -> None:
+    """It heeds none, and its row says so."""
+    links = ["none", "h100-pcie5", "gh200-c2c"]
+    methods = ["rotor", "offload-all"]
+    table = rematsim.sweep("synthetic:chain:20", "h_LRU", 0.7, link=links, methods=methods)
+    found = sorted(zip(table["method"], table["link"], strict=True))
+    assert found == [
+        *(("h_LRU", "none"), ("offload-all", "gh200-c2c"), ("offload-all", "h100-pcie5")),
+        *(("offload-all", "none"), ("rotor", "none")),
+    ]
+
+
 def test_rows_are_the_same_whatever_the_number_of_workers() -> None:
     """One process or two, in the order of the cells."""
     traces = [chain(6, "a"), chain(9, "b")]

@@ -1,0 +1,293 @@
+"""The auditor of executed plans that move data: derives every row of the log anew.
+
+From the log it takes which actions the plan had, by their places, and nothing of when they happened
+or what was in memory. What then must have happened is derived from the trace and the link, and
+compared row by row.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_plan import PlanAudit
+from .lanes import CALL, Copy, Lanes
+from .links import find_link
+from .opcodes import ACTIONS
+
+CHANGES = {
+    **dict.fromkeys(("compute", "recompute", "prefetch"), 1),
+    **dict.fromkeys(("drop_duplicate", "evict", "deallocate", "offload"), -1),
+}
+MOVES = ("offload", "prefetch", "discard", "stall")
+FINDINGS = {
+    "action": "UNEXPECTED_ACTION",
+    "instruction": "UNEXPECTED_ACTION",
+    "stream": "UNEXPECTED_ACTION",
+    "call": "WRONG_CALL",
+    "cause_call": "WRONG_CAUSE",
+    "storage": "WRONG_STORAGE",
+    "start_ns": "CLOCK_MISMATCH",
+    "end_ns": "CLOCK_MISMATCH",
+    "bytes": "BYTES_MISMATCH",
+    "memory_after_bytes": "BYTES_MISMATCH",
+    "host_after_bytes": "BYTES_MISMATCH",
+}
+
+
+def moves_data(events: Any) -> bool:
+    """Say whether a log has transfers, or waiting for them."""
+    return any(ACTIONS[action] in MOVES for action in set(events["action"].tolist()))
+
+
+class TransferAudit(PlanAudit):
+    """Follows the actions of the plan in their order, with copies beside them."""
+
+    def __init__(self, trace: Any, row: dict[str, Any], events: Any) -> None:
+        super().__init__(trace, row, events)
+        link = find_link(row["link"])
+        if link is None:
+            raise Contradiction("UNEXPECTED_ACTION", "data was moved, and there is no link")
+        self.lanes = Lanes(link, self.ledger.budget)
+        self.here: set[Storage] = set()  # in memory, or on its way
+        self.arrival: dict[Storage, Copy] = {}
+        self.on_host: dict[Storage, Copy] = {}  # by the copy that brought it there
+        columns = {name: events[name].tolist() for name in FINDINGS}
+        columns["action"] = [ACTIONS[action] for action in columns["action"]]
+        self.log = [
+            Row(number, values[0], dict(zip(FINDINGS, values, strict=True)))
+            for number, values in enumerate(zip(*columns.values(), strict=True))
+        ]
+
+    def follow(self) -> str:
+        """Follow the actions to their end; give the status that the log tells."""
+        self._make_all()
+        self.last = {c: self.log[n].columns["instruction"] for c, n in self.last.items()}
+        order = sorted(self.log, key=lambda row: row.columns["instruction"])
+        for place, rows in groupby(order, key=lambda row: row.columns["instruction"]):
+            self._follow_place(place, list(rows))
+        self.lanes.reach(float("inf"))
+        if self.row["status"] == "ok":
+            self._check_end()
+        self.lanes.give_up(self.ledger.clock)
+        self._compare_rows()
+        self.ledger.due, self.ledger.peak = None, self.lanes.peak
+        return str(self.row["status"])
+
+    def _follow_place(self, place: int, rows: list[Row]) -> None:
+        """Follow one action."""
+        self.lanes.reach(self.ledger.clock)
+        row = next((row for row in rows if row.action != "stall"), None)
+        if row is None:
+            self._only_wait(place, rows)
+            return
+        if row.action in ("compute", "recompute"):
+            self._follow_call_at(place, row)
+        elif row.action == "pin":
+            self._follow_outputs(place, sum(row.action == "pin" for row in rows))
+        elif row.action in ("evict", "deallocate"):
+            self._free(place, self._storage_of(row), row)
+        elif row.action in ("offload", "prefetch", "discard"):
+            getattr(self, "_" + row.action)(place, self._storage_of(row), row)
+        else:
+            raise row.fail("UNEXPECTED_ACTION", "a plan does no such thing")
+        self.lanes.settle()
+
+    def _only_wait(self, place: int, rows: list[Row]) -> None:
+        """Follow an action that waited for data, and then could not be."""
+        if self.row["status"] == "ok":
+            raise rows[0].fail("LOG_ENDS_EARLY", "it waited and did nothing")
+        for row in rows:
+            self._wait_for(self._storage_of(row), place, int(row.columns["cause_call"]))
+
+    def _storage_of(self, row: Row) -> Storage:
+        number = int(row.columns["storage"])
+        if not 0 <= number < len(self.ledger.storages):
+            raise row.fail("WRONG_STORAGE", "there is no such storage")
+        return self.ledger.storages[number]
+
+    # The compute stream.
+
+    def _follow_call_at(self, place: int, row: Row) -> None:
+        lanes, call = self.lanes, self._call_at(row)
+        action = self._action_of(call, row)
+        for p in call.parents:
+            if not p.defined or p.storage not in self.here:
+                raise row.fail("PARENT_NOT_DEFINED", f"reads tensor {p.number}, not there")
+        for p in call.parents:
+            self._wait_for(p.storage, place, call.number)
+        self._wait_for_room(call.workspace + sum(t.size for t in call.results), place, call, row)
+        start = self.ledger.clock
+        self.ledger.clock = end = start + call.cost
+        if not call.is_constant:
+            self.counts[action] += 1
+        self.counts[action + "_ns"] += call.cost
+        for t in call.results:
+            shown = {"call": call.number, "bytes": t.size}
+            lanes.note(action, t.storage, place, (start, end), **shown)
+        second = [t for t in call.results if t.defined]
+        lanes.passing = call.workspace
+        lanes.take(sum(t.size for t in call.results))
+        for t in second:
+            shown = {"call": call.number, "bytes": t.size}
+            lanes.note("drop_duplicate", t.storage, place, (end, end), **shown)
+            lanes.memory -= t.size
+            lanes.passing += t.size
+        self._define(call, second)
+        self.computed.add(call)
+
+    def _define(self, call: Call, second: list[Tensor]) -> None:
+        for t in call.results:
+            t.defined = True
+            if t not in second and t.storage.tensors[0] is t:
+                self.here.add(t.storage)
+
+    def _stall(self, storage: Storage | None, place: int, cause: int) -> None:
+        """Let the clock go on to where the copies are."""
+        start = self.ledger.clock
+        if self.lanes.now > start:
+            self.ledger.clock = self.lanes.now
+            self.counts["stall_ns"] += self.lanes.now - start
+            self.lanes.note("stall", storage, place, (start, self.lanes.now), cause_call=cause)
+
+    def _wait_for(self, storage: Storage, place: int, cause: int = -1) -> bool:
+        """Go on until a storage has come; say whether it does, where the run did not end ok."""
+        copy = self.arrival.get(storage)
+        if copy is None or copy.has_ended:
+            return True
+        if not self.lanes.comes(copy):
+            if self.row["status"] != "ok":
+                return False
+            message = f"action {place} waits for storage {storage.number}"
+            raise Contradiction("WAITS_FOR_EVER", message)
+        self._stall(storage, place, cause)
+        return True
+
+    def _wait_for_room(self, size: int, place: int, call: Call, row: Row) -> None:
+        lanes = self.lanes
+        if size:
+            lanes.line.append(CALL)
+            while lanes.line[0] is not CALL or not lanes.fits(size):
+                if not lanes.step():
+                    raise row.fail("OVER_BUDGET", f"{lanes.memory} + {size} bytes, for ever")
+            lanes.line.pop(0)
+        self._stall(None, place, call.number)
+
+    def _free(self, place: int, storage: Storage, row: Row) -> None:
+        if storage not in self.here:
+            raise row.fail("NOT_MATERIAL", "it is not in memory")
+        self._wait_for(storage, place)
+        call = storage.tensors[0].call
+        is_made_again = not call.is_constant and self.last.get(call, -1) > place
+        if self.row["status"] != "ok":  # it may have been meant to be made again after the end
+            is_made_again |= row.action == "evict"
+        self.counts["evict"] += is_made_again
+        self.ledger.victims.append(storage.tensors[0].number)
+        self.lanes.memory -= storage.size
+        now = (self.ledger.clock, self.ledger.clock)
+        self.lanes.note("evict" if is_made_again else "deallocate", storage, place, now)
+        self._leave(storage)
+
+    def _leave(self, storage: Storage) -> None:
+        """Let a storage be on the host alone, or nowhere."""
+        self.here.discard(storage)
+        self.arrival.pop(storage, None)
+        if storage not in self.on_host:
+            for tensor in storage.tensors:
+                tensor.defined = False
+
+    # Transfers.
+
+    def _never(self, row: Row) -> bool:
+        """Say whether a transfer never began: in a run that failed it has no bytes in the log."""
+        is_empty = row.columns["bytes"] == 0 and self._storage_of(row).size > 0
+        return bool(is_empty and self.row["status"] != "ok")
+
+    def _offload(self, place: int, storage: Storage, row: Row) -> None:
+        if storage not in self.here or storage in self.on_host:
+            raise row.fail("NOT_MATERIAL", "it is not in memory, or on the host already")
+        copy = Copy(storage, True, place, self.arrival.get(storage))
+        copy.never = self._never(row)
+        self.lanes.queues[True].append(copy)
+        self.on_host[storage] = copy
+        self._leave(storage)
+
+    def _prefetch(self, place: int, storage: Storage, row: Row) -> None:
+        if storage not in self.on_host or storage in self.here:
+            raise row.fail("NOT_ON_HOST", "it is not on the host, or in memory already")
+        self.arrival[storage] = Copy(storage, False, place, self.on_host[storage])
+        self.arrival[storage].never = self._never(row)
+        self.lanes.queues[False].append(self.arrival[storage])
+        self.here.add(storage)
+
+    def _discard(self, place: int, storage: Storage, row: Row) -> None:
+        if storage not in self.on_host:
+            raise row.fail("NOT_ON_HOST", "it is not on the host")
+        brought = self.on_host.pop(storage)
+        needing = [c for c in (brought, self.arrival.get(storage)) if c and not c.has_ended]
+        if needing:
+            needing[-1].dropped_by = place
+        else:
+            self.lanes.drop(storage, place)
+        if storage not in self.here:
+            self._leave(storage)
+
+    # The end.
+
+    def _follow_outputs(self, place: int, pins: int) -> None:
+        """Follow the end; if the run ended there, as far as it came."""
+        self._advance()
+        for tensor in self.outputs():
+            storage = tensor.storage
+            self.lanes.reach(self.ledger.clock)
+            if pins == 0 and self.row["status"] != "ok":
+                return
+            if not tensor.defined or storage not in self.here:
+                message = f"tensor {tensor.number} is an output, and not there at the end"
+                raise Contradiction("STATUS_MISMATCH", message)
+            if not self._wait_for(storage, place):
+                return
+            if not storage.pinned:
+                pins -= 1
+                storage.pinned = True
+                self.lanes.note("pin", storage, place, (self.ledger.clock, self.ledger.clock))
+
+    def _check_end(self) -> None:
+        """Check that nothing is left to be done."""
+        self._advance()
+        if self.place < len(self.calls):
+            message = f"call {self.calls[self.place].number} has not been computed"
+            raise Contradiction("LOG_ENDS_EARLY", message)
+        if any(self.lanes.queues.values()):
+            raise Contradiction("WAITS_FOR_EVER", "a transfer never ends")
+
+    def figures(self) -> dict[str, Any]:
+        """Give the row's figures as the log adds up to them."""
+        lanes = self.lanes
+        return super().figures() | {
+            "stall_ns": self.counts["stall_ns"],
+            "offloaded_bytes": lanes.moved[True],
+            "prefetched_bytes": lanes.moved[False],
+            "host_peak_bytes": lanes.host_peak,
+        }
+
+    def _compare_rows(self) -> None:
+        """Compare the log with the rows that it must have, in the order in which memory changes."""
+        rows = sorted(self.lanes.rows, key=_moment)
+        memory = 0
+        for row, derived in zip(self.log, rows, strict=False):
+            memory += CHANGES.get(derived["action"], 0) * derived["bytes"]
+            for column, finding in FINDINGS.items():
+                value = {**derived, "memory_after_bytes": memory}[column]
+                if row.columns[column] != value:
+                    message = f"{column} is {row.columns[column]} and should be {value}"
+                    raise row.fail(finding, message)
+        if len(self.log) != len(rows):
+            message = f"the log has {len(self.log)} rows and should have {len(rows)}"
+            raise Contradiction("LOG_ENDS_EARLY", message)
+
+
+def _moment(row: dict[str, Any]) -> int:
+    """Give when memory changes by a row."""
+    return int(row["end_ns"] if row["action"] in ("offload", "stall") else row["start_ns"])

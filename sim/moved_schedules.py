@@ -1,0 +1,150 @@
+"""Cost and peak of a schedule that moves values between device and host, as predicted.
+
+As `schedules.evaluate` for all other schedules. Where calls have views folded into them, these take
+their time with the node, and in the execution at their own place: then times may differ.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple, NoReturn
+
+from .errors import PlanError
+from .lanes import CALL, Copy, Lanes
+from .links import Link
+from .plan import OFFLOAD, PREFETCH
+from .schedules import COMPUTE, FREE, Evaluation, Schedule
+from .static_graph import StaticGraph
+
+
+class _Value(NamedTuple):
+    number: int
+    size: int
+
+
+def moves_values(schedule: Schedule) -> bool:
+    """Say whether a schedule has transfers."""
+    return bool((schedule.action > FREE).any())
+
+
+def evaluate_moves(
+    graph: StaticGraph, schedule: Schedule, link: Link, budget: int | None
+) -> Evaluation:
+    """Follow a schedule with its transfers; give its cost, waiting included, and its peak.
+
+    Parameters
+    ----------
+    graph : StaticGraph
+    schedule : Schedule
+    link : Link
+    budget : int or None
+        Bytes: what has no room waits.
+
+    Raises
+    ------
+    PlanError
+        At the first action that cannot be, or that waits for ever.
+    """
+    following = _Following(graph, link, inf if budget is None else budget)
+    for action, target in zip(schedule.action.tolist(), schedule.target.tolist(), strict=True):
+        following.do(action, target)
+    following.lanes.reach(inf)
+    if any(following.lanes.queues.values()):
+        following.fail("a transfer never ends")
+    return Evaluation(following.clock - 1, following.lanes.peak)
+
+
+class _Following:
+    """A schedule on its way."""
+
+    def __init__(self, graph: StaticGraph, link: Link, budget: float) -> None:
+        self.graph = graph
+        self.lanes = Lanes(link, budget)
+        self.lanes.take(graph.fixed_bytes)
+        self.clock = 1
+        self.place = -1
+        self.here: set[int] = set()
+        self.arrival: dict[int, Copy] = {}
+        self.on_host: dict[int, Copy] = {}
+        self.size: list[int] = graph.size.tolist()
+        self.cost: list[int] = graph.cost.tolist()
+        self.workspace: list[int] = graph.workspace.tolist()
+
+    def do(self, action: int, target: int) -> None:
+        """Follow the next action."""
+        self.place += 1
+        self.lanes.reach(self.clock)
+        if action == COMPUTE:
+            self._compute(target)
+        elif action == FREE:
+            self._wait_for(target)
+            self.lanes.memory -= self.size[target]
+            self._leave(target)
+        elif action == OFFLOAD:
+            copy = Copy(self._value(target), True, self.place, self.arrival.get(target))
+            self.lanes.queues[True].append(copy)
+            self.on_host[target] = copy
+            self._leave(target)
+        elif action == PREFETCH:
+            if target not in self.on_host or target in self.here:
+                self.fail(f"value {target} is not on the host alone")
+            copy = Copy(self._value(target), False, self.place, self.on_host[target])
+            self.arrival[target] = copy
+            self.lanes.queues[False].append(copy)
+            self.here.add(target)
+        else:
+            self._discard(target)
+        self.lanes.settle()
+
+    def fail(self, rule: str) -> NoReturn:
+        """Refuse the action."""
+        raise PlanError(f"schedule, action {self.place}: {rule}")
+
+    def _value(self, number: int) -> _Value:
+        return _Value(number, self.size[number])
+
+    def _leave(self, value: int) -> None:
+        if value not in self.here:
+            self.fail(f"value {value} is not in memory")
+        self.here.discard(value)
+        self.arrival.pop(value, None)
+
+    def _wait_for(self, value: int) -> None:
+        if value not in self.here:
+            self.fail(f"value {value} is not in memory")
+        copy = self.arrival.get(value)
+        if copy is not None and not self.lanes.comes(copy):
+            self.fail(f"it waits for value {value} for ever")
+        self.clock = max(self.clock, self.lanes.now)
+
+    def _compute(self, node: int) -> None:
+        graph, lanes = self.graph, self.lanes
+        for value in graph.reads_of(node).tolist():
+            self._wait_for(value)
+        made = list(graph.values(node))
+        total = sum(self.size[value] for value in made)
+        if total + self.workspace[node]:
+            lanes.line.append(CALL)
+            while lanes.line[0] is not CALL or not lanes.fits(total + self.workspace[node]):
+                if not lanes.step():
+                    self.fail(f"node {node} waits for room for ever")
+            lanes.line.pop(0)
+        self.clock = max(self.clock, lanes.now) + self.cost[node]
+        lanes.passing = self.workspace[node]
+        lanes.take(total)
+        for value in made:
+            if value in self.here or value in self.on_host:
+                lanes.memory -= self.size[value]
+                lanes.passing += self.size[value]
+            else:
+                self.here.add(value)
+
+    def _discard(self, value: int) -> None:
+        if value not in self.on_host:
+            self.fail(f"value {value} is not on the host")
+        brought = self.on_host.pop(value)
+        needing = [c for c in (brought, self.arrival.get(value)) if c and not c.has_ended]
+        if needing:
+            needing[-1].dropped_by = self.place
+        else:
+            self.lanes.drop(self._value(value), self.place)

@@ -1,0 +1,62 @@
+"""The records of transfers between device and host, and the constants that stand in them.
+
+Columns of the State (`state.py`), written by the kernels of ``transfers.py`` and
+``transferring.py``; there are some only where a plan moves data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+NO_TRANSFER = -1
+NOT_YET = -1  # in place of a time, or an instruction
+
+# What connects the device to the host, and the accounts of it.
+LINK_FIELDS = np.dtype(
+    [
+        ("host_limit_bytes", "i8"),
+        ("is_half_duplex", "i8"),
+        ("now_ns", "i8"),  # transfers have been followed up to here, as the clock reads
+        ("issued", "i8"),  # transfers so far
+        ("to_host", "i8"),  # no transfer each way before this one has not ended
+        ("from_host", "i8"),
+        ("passing_bytes", "i8"),  # workspace and second copies of the call that runs
+        ("call_waits", "i8"),  # a call has asked for room and has none yet
+        ("host_bytes", "i8"),
+        ("host_peak_bytes", "i8"),
+        ("offloaded_bytes", "i8"),
+        ("prefetched_bytes", "i8"),
+        ("stall_ns", "i8"),
+        ("awaited", "i8"),  # of a call that waits for ever: the transfer, or NO_TRANSFER: room
+    ],
+    align=True,
+)
+# One OFFLOAD or PREFETCH, in the order in which they were issued.
+TRANSFER_FIELDS = np.dtype(
+    [
+        ("start_ns", "i8"),
+        ("end_ns", "i8"),
+        ("discarded_by", "i8"),  # the instruction that waits for its end, or NOT_YET
+        ("storage", "i4"),
+        ("instruction", "i4"),
+        ("source", "i4"),  # the transfer that brings what it copies, or NO_TRANSFER
+        ("is_to_host", "u1"),
+        ("has_asked", "u1"),  # a PREFETCH whose turn has come and that wants room
+        ("is_behind_call", "u1"),  # a call has asked for room before it
+        ("has_ended", "u1"),
+        ("is_disowned", "u1"),  # an OFFLOAD whose storage is another one's business by now
+    ],
+    align=True,
+)
+# What a plan has said so far about a storage, and how long it takes to move.
+MOVE_FIELDS = np.dtype(
+    [
+        ("to_host_ns", "i8"),
+        ("from_host_ns", "i8"),
+        ("is_here", "i4"),  # in memory, or on its way there
+        ("is_on_host", "i4"),  # likewise
+        ("arrival", "i4"),  # the PREFETCH that brings it, or NO_TRANSFER
+        ("departure", "i4"),  # the OFFLOAD that made the host copy, or NO_TRANSFER
+    ],
+    align=True,
+)
