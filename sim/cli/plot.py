@@ -32,7 +32,7 @@ PLAN_SECONDS = 10.0  # for the line of an address map
     "--kind",
     metavar="KIND",
     help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan, "
-    "addresses. Default: what FILE has data for.",
+    "addresses, lanes. Default: what FILE has data for.",
 )
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
