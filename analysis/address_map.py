@@ -99,8 +99,10 @@ def address_figure(run: RunResult, plan_bytes: int | None = None) -> Figure:
     InputError
         If there is no event log, or there are no addresses in it.
     """
-    if run.events is None or run.storages is None or len(run.events["start_ns"]) == 0:
+    if run.events is None or run.storages is None:
         raise InputError("run: no event log in it; run again with one")
+    if len(run.events["start_ns"]) == 0:
+        raise InputError("run: nothing was ever in memory in it")
     found = list(stays(run.events))
     if not found:
         raise InputError(

@@ -7,6 +7,8 @@ lowest budgets, of solving, of a single run and of the theory are drawn in `heat
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -78,7 +80,8 @@ def overhead_figure(table: pd.DataFrame, highest: float | None = None) -> Figure
         points = points.drop(columns="is_optimal")
     if highest is not None:
         points = _cut(points, highest)
-    return _by_trace(points, SLOWDOWN, bounds=bounds[bounds["link"].eq(NO_LINK)])
+    bounds = bounds[bounds["link"].eq(NO_LINK)]
+    return _by_trace(points, replace(SLOWDOWN, ceiling=highest), bounds=bounds)
 
 
 def accesses_figure(table: pd.DataFrame) -> Figure:

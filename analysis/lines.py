@@ -54,11 +54,14 @@ class Quantity:
         Where the axis starts; None: at the lowest value.
     is_log : bool
         Whether the axis is logarithmic in any case.
+    ceiling : float or None
+        Lower bounds above it do not make the axis longer; None: all of them are in the picture.
     """
 
     label: str
     floor: float | None
     is_log: bool = False
+    ceiling: float | None = None
 
 
 SLOWDOWN = Quantity("slowdown", floor=1.0)
@@ -265,7 +268,7 @@ def _failure_entries(points: pd.DataFrame) -> list[Artist]:
 
 def _scale_values(places: Sequence[Panel], shown: Sequence[PanelOfLines], axis: Quantity) -> None:
     """Give vertical axes the smallest common range, or each its own where they differ much."""
-    values = [_values(panel.points, axis) for panel in shown]
+    values = [_values(panel, axis) for panel in shown]
     spans = [own.max() - own.min() for own in values if own.max() > own.min() * LEAST_RATIO]
     if spans and (axis.is_log or max(spans) <= MOST_SHARED * min(spans)):
         values = [np.concatenate(values)] * len(values)
@@ -276,9 +279,13 @@ def _scale_values(places: Sequence[Panel], shown: Sequence[PanelOfLines], axis: 
             plain_axis(place.axes, own.min(), max(own.max(), own.min() * LEAST_RATIO))
 
 
-def _values(points: pd.DataFrame, axis: Quantity) -> NDArray[np.float64]:
+def _values(panel: PanelOfLines, axis: Quantity) -> NDArray[np.float64]:
     """All values that a panel has to show, and the floor of the axis."""
     floor = [] if axis.floor is None else [axis.floor]
-    values = np.concatenate([points["median"], points["low"], points["high"], floor])
+    bounds = np.array([]) if panel.bounds is None else panel.bounds["bound"].to_numpy(float)
+    if axis.ceiling is not None:
+        bounds = np.minimum(bounds, axis.ceiling)
+    points = panel.points
+    values = np.concatenate([points["median"], points["low"], points["high"], bounds, floor])
     values = values[~np.isnan(values)]
     return values if values.size else np.ones(1)

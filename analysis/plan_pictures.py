@@ -6,7 +6,7 @@ many calls and steps there are, the picture has a bounded number of points.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,10 @@ STATES = (
 # The picture has at most so many rows and columns; what falls together is averaged.
 MOST_ROWS, MOST_COLUMNS = 480, 1100
 
+# Steps at the end, such as an optimizer's, are left out if they are so large a part of all, and if
+# what they make is gone after so small a part of all, or so few steps.
+LEAST_TAIL, BRIEF, BRIEF_STEPS = 0.1, 0.02, 8
+
 # Inches.
 PICTURE_HEIGHT, MEMORY_HEIGHT = 3.2, 1.1
 
@@ -109,14 +113,16 @@ def plan_figure(run: RunResult) -> Figure:
     Figure
         A row for each call whose results take memory, in the order of their first computation, from
         the top; a column for each step. Of more than there is room for, a pixel shows the part of
-        its rows and columns that is in each state.
+        its rows and columns that is in each state. Many steps at the end that make nothing which
+        stays are left out, which is said under the picture.
 
     Raises
     ------
     InputError
         If the run was made without an event log, or no call in it makes anything.
     """
-    lives = lives_of(run)
+    every = lives_of(run)
+    lives = without_tail(every, run)
     x, layers = _memory(run, lives.n_steps)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     entries = (_state_entries(lives), category_entries(layers, run))
@@ -132,6 +138,8 @@ def plan_figure(run: RunResult) -> Figure:
     number_axis(axes.xaxis, round_ticks(0, lives.n_steps, 8))
     write_head(figure, run)
     text = f"step: a call that is computed ({count_text(lives.n_again)} of them again)"
+    if left_out := every.n_steps - lives.n_steps:
+        text += f"; not shown: {count_text(left_out)} more, which make nothing that stays"
     write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), text, va="top")
     return figure
 
@@ -166,6 +174,32 @@ def lives_of(run: RunResult) -> Stretches:
         share=sizes[storage] / made[maker[storage]],
         n_rows=len(calls),
     )
+
+
+def without_tail(lives: Stretches, run: RunResult) -> Stretches:
+    """Leave out the steps at the end that make nothing which stays, if they are many.
+
+    Notes
+    -----
+    Nothing is computed again in them, nothing of the forward pass goes, and memory is not at its
+    peak.
+    """
+    assert run.events is not None and run.storages is not None
+    brief = max(BRIEF * lives.n_steps, BRIEF_STEPS)
+    stays = (lives.end - lives.begin > brief) | (lives.state != KEPT)
+    step = np.cumsum(call_begins(run.events)) - 1
+    forward = category_layers(run.events, run.storages)["forward"]
+    changes = step[np.diff(forward, prepend=0.0) != 0]
+    last = max(lives.begin[stays].max(initial=0), changes.max(initial=0)) + 1
+    memory = np.asarray(run.events["memory_after_bytes"])
+    peak_is_later = memory[step < last].max(initial=0) < memory.max()
+    if lives.n_steps - last < LEAST_TAIL * lives.n_steps or peak_is_later:
+        return lives
+    kept = lives.begin < last
+    parts = {name: getattr(lives, name)[kept] for name in ("row", "begin", "state", "share")}
+    end = np.minimum(lives.end[kept], last)
+    n_rows = int(parts["row"].max()) + 1  # in the order of their first step
+    return replace(lives, n_steps=last, end=end, n_rows=n_rows, **parts)
 
 
 def picture(lives: Stretches) -> NDArray[np.float64]:
@@ -207,8 +241,9 @@ def _memory(
     layers = category_layers(run.events, run.storages)
     steps = np.maximum(np.cumsum(call_begins(run.events)) - 1, 0)
     columns = min(n_steps, MOST_COLUMNS)
-    column = steps * columns // n_steps
-    by_memory = np.lexsort((np.asarray(run.events["memory_after_bytes"]), column))
+    column = steps[steps < n_steps] * columns // n_steps
+    memory = np.asarray(run.events["memory_after_bytes"])[: len(column)]
+    by_memory = np.lexsort((memory, column))
     last = np.flatnonzero(np.diff(column[by_memory], append=columns))
     most = by_memory[last]
     x = column[most] * (n_steps / columns)

@@ -17,8 +17,9 @@ from ..result import OPTIONS
 from . import figures
 from .gaps import share_bounds
 from .output import METADATA, check_suffix, save_figure
+from .solving import solved_rows
 from .summaries import trace_order
-from .tables import differs, is_plan, read_run, read_table, select
+from .tables import differs, read_run, read_table, select
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -63,8 +64,9 @@ def plot(
         One of `KINDS`; by default all that the file has the data for (with the ablations in their
         own figure only), or, if `out` is a file, the first of them.
     out : str or Path, optional
-        A file that ends in .png, .svg or .pdf, or a folder; by default the folder of the source,
-        for files named like it (``runs-overhead.png``).
+        A file that ends in .png, .svg or .pdf, or a folder; by default the folder of the source.
+        Files in a folder are named like the source: ``runs-overhead.png`` of ``runs.sqlite``,
+        ``x-memory.png`` of ``x.run``, ``x.plan-memory.png`` of ``x.plan``.
     run : RunResult, optional
         What executing the plan gave, with its event log; needed where `source` is a plan.
     highest : float, optional
@@ -113,7 +115,7 @@ def plot(
         drawn = _draw(table, (chosen or drawable_kinds(table))[:most], highest)
     paths = []
     for name, page, figure in drawn:
-        stem = out.stem if is_file else f"{_stem(source)}-{name}"
+        stem = out.stem if is_file else f"{_stem(source, name)}-{name}"
         path = out.with_name(stem + page + out.suffix) if is_file else out / f"{stem}{page}.png"
         paths.append(save_figure(figure, path))
     return paths
@@ -130,10 +132,9 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
         kinds.append("deallocation")
     if "metadata_accesses" in table and table["metadata_accesses"].notna().any():
         kinds.append("accesses")
-    if {"solve_seconds", "calls"} <= set(table):
-        solved = table[is_plan(table) & table["solve_seconds"].gt(0)]
-        if solved["calls"].nunique() > 1:  # of one size there is no curve
-            kinds.append("solving")
+    has_times = {"solve_seconds", "calls", "planner_status"} <= set(table)
+    if has_times and solved_rows(table)["calls"].nunique() > 1:  # of one size there is no curve
+        kinds.append("solving")
     return kinds
 
 
@@ -154,9 +155,10 @@ def is_plan_file(source: Path) -> bool:
     return source.name.lower().endswith(PLAN_SUFFIXES)
 
 
-def _stem(source: Path) -> str:
-    """Name the figures of a file."""
-    return source.name[: -len(".plan.gz")] if source.suffix.lower() == ".gz" else source.stem
+def _stem(source: Path, kind: str) -> str:
+    """Name the figures of a file: files of one folder share none, whatever is drawn of them."""
+    is_short = source.suffix == (".run" if kind in RUN_KINDS else ".sqlite")
+    return source.stem if is_short else source.name
 
 
 def _draw_run(

@@ -6,7 +6,7 @@ points and keeps every peak.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from matplotlib.ticker import NullLocator
 
 from ..errors import InputError
 from ..result import named
-from .labels import NOTE_SIZE, TITLE_SIZE, bytes_text, count_text, literal, told_apart, wrap
+from .labels import NOTE_SIZE, TITLE_SIZE, bytes_text, count_text, literal, wrap
 from .layout import (
     FULL_WIDTH,
     GAP,
@@ -57,14 +57,16 @@ LABEL_WIDTH = 5.0
 MOST_STRIPS = 8
 
 
-def compared_runs_figure(runs: Mapping[str, RunResult]) -> Figure:
+def compared_runs_figure(runs: Mapping[str, RunResult], names: Sequence[str]) -> Figure:
     """Draw the memory of several runs of one trace over time, and when they recompute.
 
     Parameters
     ----------
     runs : mapping of str to RunResult
-        What the legend calls each run, and the run with its event log. Up to eight have a strip
-        of recomputed calls under the plot.
+        A letter for each run, and the run with its event log. Up to eight have a strip of
+        recomputed calls under the plot.
+    names : sequence of str
+        What the legend calls the runs, behind their letters.
 
     Returns
     -------
@@ -80,10 +82,10 @@ def compared_runs_figure(runs: Mapping[str, RunResult]) -> Figure:
         raise InputError("runs: none to draw")
     for name, run in runs.items():
         if run.events is None or not len(run.events["start_ns"]):
-            raise InputError(f"run {name[:60]!r}: no event log in it; run again with one")
+            raise InputError(f"run {name}: no event log in it; run again with one")
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
-    legend, legend_height = legend_that_fits(figure, _entries(runs))
-    strips = list(runs.values())[:MOST_STRIPS]
+    legend, legend_height = legend_that_fits(figure, _entries(runs, names))
+    strips = list(runs.items())[:MOST_STRIPS]
     bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
     plot = bottom + len(strips) * (STRIP_HEIGHT + GAP)
     figure.set_figheight(plot + PLOT_HEIGHT + GAP + NOTE_LINE + TITLE_LINE + OUTER)
@@ -92,12 +94,12 @@ def compared_runs_figure(runs: Mapping[str, RunResult]) -> Figure:
     axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
     axes.xaxis.set_major_locator(NullLocator())
     _draw_curves(axes, runs, end)
-    for place, run in enumerate(strips):
+    for place, (letter, run) in enumerate(strips):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
         starts = starts_of(_events(run), "recompute")
         draw_starts(strip, starts, end, COLORS[place % len(COLORS)])
-        label_strip(strip, f"{count_text(len(starts))} again")
+        label_strip(strip, f"{letter}: {count_text(len(starts))} again")
     unit, scale = largest_unit(end, TIME_UNITS)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     _write_texts(figure, next(iter(runs.values())), bottom, unit)
@@ -116,11 +118,11 @@ def _line(place: int) -> dict[str, Any]:
     return {"color": COLORS[place % len(COLORS)], "linestyle": style, "linewidth": 1.0}
 
 
-def _entries(runs: Mapping[str, RunResult]) -> list[Artist]:
+def _entries(runs: Mapping[str, RunResult], names: Sequence[str]) -> list[Artist]:
     """Legend entries: each run, how it ended if not ok, and the peak."""
-    names = told_apart(runs, lambda name: wrap(name, LABEL_WIDTH, TITLE_SIZE, lines=1))
     entries: list[Artist] = []
-    for place, (name, run) in enumerate(zip(names, runs.values(), strict=True)):
+    for place, ((letter, run), whole) in enumerate(zip(runs.items(), names, strict=True)):
+        name = wrap(f"{letter}: {whole}", LABEL_WIDTH, TITLE_SIZE, lines=1)
         ended = f"slowdown {run.slowdown:.3f}" if run.slowdown else STATUS_MARKS[run.status][1]
         label = f"{name}, {ended}, peak {bytes_text(float(run.peak_bytes))}"
         entries.append(Line2D([], [], label=literal(label), **_line(place)))

@@ -19,11 +19,11 @@ from .style import LineStyle, line_styles
 from .summaries import line_order
 from .tables import check_table, is_plan, require_columns
 
-# Planners that did not solve anything, so that their time says nothing.
-UNTRIED = ("not_installed", "not_applicable")
+# Ends of which the time says nothing, as nothing was solved: a budget below what one call needs
+# is infeasible at a glance.
+UNTRIED = ("not_installed", "not_applicable", "infeasible")
 
-# Ends that prove something, and ends at a limit; of the latter some have a plan all the same.
-PROOFS = ("optimal", "infeasible")
+# Ends at a limit; some have a plan all the same.
 STOPPED = ("time_limit", "memory_limit", "solver_failed")
 
 # A planner that has used so much of its time was stopped by it.
@@ -51,9 +51,9 @@ def solving_figure(table: pd.DataFrame) -> Figure:
     -------
     Figure
         A line goes through the medians of each planner, over budgets and traces of one size, where
-        planners stand side by side. Rings mark what was proven, optimal or infeasible; crosses what
-        ended without a plan because a limit was reached; broken lines the time limits, at which
-        planners that go on as long as they may gather.
+        planners stand side by side. Rings mark what was proven to be optimal; crosses what ended
+        without a plan because a limit was reached; grey lines the time limits, at which planners
+        that go on as long as they may gather. Infeasible budgets are left out.
 
     Raises
     ------
@@ -61,7 +61,8 @@ def solving_figure(table: pd.DataFrame) -> Figure:
         If no planner was run.
     """
     points = solving_points(table)
-    styles = line_styles(line_order(points["method"]), table=table["method"].astype(str))
+    names = line_order(points["method"])
+    styles = line_styles(names, planned=names, table=table["method"].astype(str))
     limits = sorted(points.loc[points["is_stopped"], "time_limit"].dropna().unique())
     [entries, _] = line_entries(styles)
     figure, [panel] = Sheet(
@@ -98,9 +99,7 @@ def solving_points(table: pd.DataFrame) -> pd.DataFrame:
         is_proven, is_stopped (time ran out), is_empty (a limit was reached and there is no plan).
     """
     require_columns(table, ["solve_seconds", "calls", "planner_status"])
-    table = check_table(table)
-    known = is_plan(table) & table["solve_seconds"].notna() & table["calls"].gt(0)
-    rows = table[known & ~table["planner_status"].isin(UNTRIED)]
+    rows = solved_rows(check_table(table))
     if rows.empty:
         raise InputError("table: no row of a planner that says how long it took")
     limit = rows["time_limit"] if "time_limit" in rows else pd.Series(np.nan, index=rows.index)
@@ -110,11 +109,17 @@ def solving_points(table: pd.DataFrame) -> pd.DataFrame:
             "calls": rows["calls"],
             "solve_seconds": rows["solve_seconds"].clip(lower=LEAST_SECONDS),
             "time_limit": limit,
-            "is_proven": rows["planner_status"].isin(PROOFS),
+            "is_proven": rows["planner_status"].eq("optimal"),
             "is_stopped": rows["solve_seconds"].ge(NEARLY_ALL * limit),
             "is_empty": rows["planner_status"].isin(STOPPED),
         }
     ).reset_index(drop=True)
+
+
+def solved_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Pick the rows of planners that were timed while they solved something."""
+    known = is_plan(table) & table["solve_seconds"].notna() & table["calls"].gt(0)
+    return table[known & ~table["planner_status"].isin(UNTRIED)]
 
 
 def _draw_method(axes: Axes, rows: pd.DataFrame, style: LineStyle) -> None:
@@ -140,7 +145,7 @@ def _mark_entries(points: pd.DataFrame, limits: list[float]) -> list[Artist]:
     """Legend entries of the marks that occur."""
     entries: list[Artist] = []
     if points["is_proven"].any():
-        entries.append(ring_entry("proven (optimal or infeasible)"))
+        entries.append(ring_entry())
     if points["is_empty"].any():
         text = "no plan when a limit was reached"
         entries.append(Line2D([], [], label=text, **_cross_options("black")))

@@ -171,8 +171,7 @@ def line_styles(
     names : iterable of str
         Methods, or other names of lines, that share a figure.
     planned : collection of str, optional
-        Those that are planned in advance: where there are others too, their lines are broken, and
-        those of the others solid.
+        Those that are planned in advance: their lines are broken, and those of the others solid.
     table : iterable of str, optional
         All names of the table: then a name has the same style in all of its figures.
 
@@ -197,8 +196,6 @@ def line_styles(
     for name in sorted(set(everything) - set(places)):
         places[name] = _free_place(name, set(places.values()))
     styles = {name: style_number(places[name], name) for name in names}
-    if not set(names).intersection(planned) or set(names).issubset(planned):
-        return styles
     return {
         name: replace(style, dash=_broken(style.dash) if name in planned else ())
         for name, style in styles.items()

@@ -248,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(means.to_string(), "\n")
     print("Where Coop needs more than DTR\n")
     print(why.to_string() if len(why) else "nowhere", "\n")
+    print("Written:")
     for file in files:
         print(file)
 

@@ -33,7 +33,7 @@ from rematsim.analysis.figures import (
 from rematsim.analysis.gaps import gaps
 from rematsim.analysis.summaries import lowest_budget_table, lowest_budgets
 from rematsim.cli.progress import Progress
-from rematsim.errors import RematsimError
+from rematsim.errors import RematsimError, TraceError
 from rematsim.heuristics import names
 from rematsim.lowering import compile_trace
 from rematsim.requirements import requirements
@@ -41,6 +41,8 @@ from rematsim.traces.importing import import_trace
 from rematsim.traces.loading import load_traces
 from rematsim.traces.trace import Trace
 from rematsim.workers import available_cores
+
+AUTHORS = "repository, github.com/uwsampl/dtr-prototype"
 
 BUDGETS = "0.1x:1.0x:0.1x"
 SEEDS = "0:9"  # of h_rand; the others run once
@@ -116,6 +118,16 @@ def evaluate(traces: Sequence[Trace], out: Path, jobs: int) -> dict[str, pd.Data
                 report=progress.report,
             )
     return tables
+
+
+def load_logs(paths: Sequence[str]) -> list[Trace]:
+    """Read the logs; say where there are some if these are not there."""
+    try:
+        return load_traces(paths)
+    except RematsimError as error:
+        if all(Path(path).exists() for path in paths):
+            raise
+        raise TraceError(f"{error}; the paper's logs are in its authors' {AUTHORS}") from None
 
 
 def load_graphs(folder: Path) -> list[Trace]:
@@ -224,7 +236,7 @@ def read_options(arguments: Sequence[str] | None) -> Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Redo the evaluation and name the files written."""
     given = read_options(arguments)
-    traces = load_traces(given.logs)
+    traces = load_logs(given.logs)
     graphs = load_graphs(given.graphs) if given.graphs else []
     given.out.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
@@ -232,6 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         files += redo_evaluation(traces, given)
     if graphs:
         files += redo_figure_3(graphs, given)
+    print("Written:")
     for file in files:
         print(file)
 

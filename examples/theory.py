@@ -266,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("Theorem 3.2: operations for n nodes placed by an adversary (bound: n²/2B)\n")
     nets = adversary_table()
     files += [write_table(nets, out / "theorem_3_2.csv"), *draw_adversary(out, nets)]
+    print("Written:")
     for file in files:
         print(file)
 

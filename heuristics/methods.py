@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from ..errors import HeuristicError, InputError
+from ..errors import HeuristicError, UsageError
 from ..texts import shown_number, split_list
 from . import registry
 from .parameters import Number
@@ -57,7 +57,7 @@ def get(method: str | Callable[..., Any] | Heuristic) -> Heuristic:
     if callable(method):
         return _named_apart(_from_function(method))
     if not isinstance(method, str):
-        raise InputError(f"heuristic {method!r}: a name, a function or a Heuristic")
+        raise UsageError(f"heuristic {method!r}: a name, a function or a Heuristic")
     text = method.strip()
     if registry.is_known(text):
         return registry.build(text)
@@ -97,12 +97,12 @@ def ignore_small(inner: Heuristic, fraction: float | str = SMALL) -> Heuristic:
 def _from_call(name: str, arguments: list[str]) -> Heuristic:
     if name in ("sample", "ignore_small"):
         if not arguments or len(arguments) > (1 if name == "sample" else 2):
-            raise InputError(f"{name}(...): it takes a heuristic, as in {name}(h_DTR_eq)")
+            raise UsageError(f"{name}(...): it takes a heuristic, as in {name}(h_DTR_eq)")
         inner = get(arguments[0])
         if inner.kind == "random":
-            raise InputError(f"{name}({inner.name}): a random choice has no scores to shorten")
+            raise UsageError(f"{name}({inner.name}): a random choice has no scores to shorten")
         if inner.kind == "window":
-            raise InputError(
+            raise UsageError(
                 f"{name}({inner.name}): a window leaves no storage between its ends out"
             )
         if name == "sample":
@@ -112,9 +112,9 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals:
-            raise InputError(f"{name}({argument}): write parameters as name=value")
+            raise UsageError(f"{name}({argument}): write parameters as name=value")
         if key.strip() in parameters:
-            raise InputError(f"{name}: parameter {key.strip()!r} is given twice")
+            raise UsageError(f"{name}: parameter {key.strip()!r} is given twice")
         parameters[key.strip()] = value.strip()
     return registry.build(name, **parameters)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..texts import shown_number
 from .user_files import load_function
 
@@ -54,7 +54,7 @@ class Rule(ABC):
         if value is None or not self.allows(value):
             told = str(given)
             told = told if len(told) <= LONGEST_VALUE else f"{told[:LONGEST_VALUE]}..."
-            raise InputError(f"{where} ({told}): it is {self.words}")
+            raise UsageError(f"{where} ({told}): it is {self.words}")
         return value
 
 

@@ -51,7 +51,7 @@ def load_function(text: str) -> UserFunction | None:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
-            raise HeuristicError(f"{path}: {_place(error, path)}") from error
+            raise HeuristicError(f"{path}: {place_of(error, path)}") from error
     found = getattr(module, function, None)
     if not callable(found):
         known = [
@@ -63,7 +63,7 @@ def load_function(text: str) -> UserFunction | None:
     return UserFunction(found, path, hashlib.sha256(source).hexdigest())
 
 
-def _place(error: BaseException, path: Path) -> str:
+def place_of(error: BaseException, path: Path) -> str:
     """Say what failed and in which line of the user's file."""
     line = getattr(error, "lineno", None)
     trace = error.__traceback__

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .execution import execute as execute
     from .explaining import explain as explain
+    from .fitting import fits as fits
     from .plan_files import load_plan as load_plan
     from .plan_files import save_plan as save_plan
     from .planning import plan_trace as plan_trace
@@ -28,6 +29,7 @@ _LAZY = {
     "compare": "rematsim.side_by_side",
     "execute": "rematsim.execution",
     "explain": "rematsim.explaining",
+    "fits": "rematsim.fitting",
     "import_trace": "rematsim.traces.importing",
     "load_plan": "rematsim.plan_files",
     "load_trace": "rematsim.traces.loading",

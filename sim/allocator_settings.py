@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from .errors import InputError, UnknownNameError
+from .errors import UnknownNameError, UsageError
 from .traces.wording import show
 
 MIB = 1 << 20
@@ -23,6 +23,8 @@ INTERVALS = 16  # of sizes that may be rounded differently: from 1 MiB, 2 MiB, .
 MAX_MB = NO_LIMIT // MIB
 MAX_TEXT = 1000
 BILLION = 10**9  # kernels count the threshold in billionths
+DIGITS = 9
+MOST_DIVISIONS = 1 << 40  # from there on nothing is divided: no part is smaller than 512 bytes
 
 IGNORED = (
     "pinned_use_cuda_host_register",
@@ -144,12 +146,12 @@ def parse_settings(text: str) -> AllocatorSettings:
     ('backend:native',)
     """
     if len(text) > MAX_TEXT:
-        raise InputError(f"allocator settings {show(text)}: more than {MAX_TEXT} characters")
+        raise UsageError(f"allocator settings {show(text)}: more than {MAX_TEXT} characters")
     settings = DEFAULTS
     for part in _split(text.replace(" ", "")):
         key, _, value = part.partition(":")
         if not key or not value:
-            raise InputError(f"allocator setting {show(part)}: expected key:value")
+            raise UsageError(f"allocator setting {show(part)}: expected key:value")
         settings = _with(settings, key, value)
     return settings
 
@@ -173,13 +175,13 @@ def _with(settings: AllocatorSettings, key: str, value: str) -> AllocatorSetting
         try:
             return READERS[key](settings, value)
         except ValueError as error:
-            raise InputError(f"allocator setting {name}: {error}") from None
+            raise UsageError(f"allocator setting {name}: {error}") from None
     if key in IGNORED or f"{key}:{value}" == "backend:native":
         return replace(settings, ignored=(*settings.ignored, f"{key}:{value}"))
     if key in NOT_MODELLED:
-        raise InputError(f"allocator setting {name}: not modelled, {NOT_MODELLED[key]}")
+        raise UsageError(f"allocator setting {name}: not modelled, {NOT_MODELLED[key]}")
     if key == "backend":
-        raise InputError(f"allocator setting {name}: the one that is modelled is native")
+        raise UsageError(f"allocator setting {name}: the one that is modelled is native")
     close = get_close_matches(key, [*READERS, *IGNORED, "backend"], 1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise UnknownNameError(
@@ -205,7 +207,7 @@ def _power_of_two(value: str, zero: bool = False) -> int:
     count = _whole(value)
     if count & (count - 1) or not (count or zero):
         raise ValueError(f"{count} is no power of two" + (", nor 0" if zero else ""))
-    return count
+    return min(count, MOST_DIVISIONS)
 
 
 def _read_split(settings: AllocatorSettings, value: str) -> AllocatorSettings:
@@ -223,6 +225,8 @@ def _read_threshold(settings: AllocatorSettings, value: str) -> AllocatorSetting
         share = 0.0
     if not 0 < share < 1:
         raise ValueError("expected a number between 0 and 1")
+    least = 1 / BILLION
+    share = min(max(round(share, DIGITS), least), 1 - least)
     return replace(settings, garbage_collection_threshold=share)
 
 

@@ -15,12 +15,12 @@ from collections.abc import Generator
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .audit_addresses import layout_of
+from .audit_addresses import declared, layout_of
 from .audit_facts import FINDINGS as FINDINGS
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
-from .audit_scores import SCORES
+from .audit_scores import SCORES, check_choice
 from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
@@ -80,9 +80,11 @@ class Audit:
         self.ledger = Ledger(events, row["budget_bytes"], layout)
         self.base = int(trace.call_time_ns.sum())
         self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
-        self.score = SCORES.get(row["method"])
+        self.score, heuristic = SCORES.get(row["method"]), declared(row["method"])
         self.names: dict[int, Tensor] = {}
         self.counts: Counter[str] = Counter()
+        self.drops_intermediates = heuristic is not None and heuristic.drops_intermediates
+        self.wanted: list[list[Tensor]] = []  # by call under way: what it found not computed
         self.idle = 0  # the latest recomputations, in a row, that took no time
 
     def run(self) -> None:
@@ -257,6 +259,7 @@ class Audit:
 
     def _materialize(self, tensor: Tensor, action: str) -> None:
         """Follow the computation of a tensor and of what it needs, without recursion."""
+        self.wanted = [[tensor]]
         stack = [self._compute(tensor, action)]
         while stack:
             needed = next(stack[-1], None)
@@ -273,6 +276,7 @@ class Audit:
             if self.row["deallocation"] != "banish" or p.storage.referenced:
                 p.storage.last_access = ledger.clock
         missing = [p for p in parents if not p.defined]
+        self.wanted.append(missing)
         for p in parents:
             if p.defined:
                 ledger.lock(p.storage)
@@ -286,14 +290,26 @@ class Audit:
         self.counts[action + "_ns"] += call.cost
         self.idle = self.idle + 1 if action == "recompute" and call.cost == 0 else 0
         ledger.place(tensor, action, self._taken_over(call))
+        self.wanted.pop()
         for p in parents:
             if not p.storage.banished:
                 ledger.unlock(p.storage)
+                if self.drops_intermediates:
+                    self._drop_intermediate(p.storage)
                 if self._can_be_banished(p.storage):
                     ledger.banish(p.storage)
         is_idle = self.idle > IDLE_REMATS_PER_CALL * len(self.trace.call_time_ns)
         if self.counts["recompute_ns"] > self.limit * self.base or is_idle:
             raise _End("thrashed")
+
+    def _drop_intermediate(self, storage: Storage) -> None:
+        """Drop what was recomputed on the way, if no call under way waits to read it."""
+        is_held = storage.referenced or not storage.was_recomputed
+        if is_held or storage not in self.ledger.pool or self._can_be_banished(storage):
+            return
+        waiting = [t.call for tensors in self.wanted for t in tensors if not t.defined]
+        if not any(p.storage is storage for call in waiting for p in call.parents):
+            self.ledger.leave_memory(storage, "deallocate")
 
     def _taken_over(self, call: Call) -> dict[Tensor, Storage]:
         """Give the results that take over the bytes of the storage that they replace."""
@@ -321,10 +337,11 @@ class Audit:
         while not ledger.fits(call, taken := self._taken_over(call)):
             if ledger.due is None and not ledger.can_make_room():
                 raise _End("oom")
+            is_window = ledger.has_window()
             why = f"{ledger.memory} + {call.request(taken)} bytes are over the budget"
             row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
             self._follow_eviction(call, row)
-            while ledger.goes_with(row):
+            while is_window and ledger.goes_with(row):
                 self._follow_eviction(call, ledger.take("evict", "it is of the same window"))
 
     def _follow_eviction(self, call: Call, row: Row) -> None:
@@ -332,25 +349,10 @@ class Audit:
         victim = self.ledger.victim(row)
         if row.columns["cause_call"] != call.number:
             raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
-        self._check_score(row, victim)
+        if self.score is not None:
+            check_choice(self.score, self.ledger, row, victim)
         self.ledger.leave_memory(victim, "evict", row)
         self.counts["evict"] += 1
-
-    def _check_score(self, row: Row, victim: Storage) -> None:
-        """Compare the victim's score, and the victim with the rest of the pool."""
-        if self.score is None:
-            return
-        scores = {s: self.score(self.ledger, s) for s in self.ledger.pool}
-        if row.columns["score"] != scores[victim]:
-            message = f"its score is {scores[victim]!r}, the log has {row.columns['score']!r}"
-            raise row.fail("SCORE_MISMATCH", message)
-        lowest = min(scores.values())
-        zeros = [s for s, score in scores.items() if score == 0]
-        best = zeros[0] if zeros else [s for s in scores if scores[s] == lowest][-1]
-        if best is not victim:
-            message = f"storage {best.number} scores {scores[best]!r}, it {scores[victim]!r}"
-            message += "; of equals the last to enter the pool goes, the first that scores 0"
-            raise row.fail("NOT_THE_MINIMUM", message)
 
 
 def _part(values: Any, offsets: Any, index: int) -> list[int]:

@@ -7,10 +7,10 @@ derived here.
 
 from __future__ import annotations
 
-from bisect import insort
 from typing import TYPE_CHECKING, Any
 
 from .audit_caching import PlainCaching
+from .audit_extents import Extents
 from .heuristics.methods import get
 from .heuristics.registry import names
 from .memory_models import CACHING, COUNTER, find_memory, settings_of
@@ -20,64 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from .audit_facts import Call, Row, Storage, Tensor
+    from .heuristics.registry import Heuristic
     from .traces.trace import Trace
 
 UNIT, SMALL_OBJECT, MOST = 512, 10 * 1024, 2**62  # bytes
-
-
-class Extents:
-    """Parts of a stretch of addresses that are in use.
-
-    Parameters
-    ----------
-    begin, end : int
-        The stretch.
-    """
-
-    def __init__(self, begin: int, end: int) -> None:
-        self.begin, self.end = begin, end
-        self.used: list[tuple[int, int]] = []  # from, to
-        self.touched: list[tuple[int, int]] = []  # what has ever been in use, likewise
-
-    def copy(self) -> Extents:
-        """Give the same stretch with the same in use."""
-        other = Extents(self.begin, self.end)
-        other.used = list(self.used)
-        return other
-
-    def holes(self) -> list[tuple[int, int]]:
-        """Give size and address of all that is free between what is in use."""
-        edges = [self.begin, *(edge for part in self.used for edge in part), self.end]
-        pairs = zip(edges[::2], edges[1::2], strict=True)
-        return [(end - begin, begin) for begin, end in pairs if end > begin]
-
-    def overlaps(self, begin: int, end: int) -> bool:
-        """Say whether something in use lies there, or the stretch ends before."""
-        inside = self.begin <= begin and end <= self.end
-        return not inside or any(b < end and begin < e for b, e in self.used)
-
-    def add(self, begin: int, end: int) -> None:
-        """Put addresses into use."""
-        insort(self.used, (begin, end))
-
-    def remove(self, begin: int) -> None:
-        """Take what begins there out of use."""
-        self.used = [part for part in self.used if part[0] != begin]
-
-    def touch(self) -> None:
-        """Note that all that is in use now has been in use."""
-        merged: list[tuple[int, int]] = []
-        for begin, end in sorted(self.touched + self.used):
-            if merged and begin <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((begin, end))
-        self.touched = merged
-
-    @property
-    def touched_bytes(self) -> int:
-        """How much has ever been in use."""
-        return sum(end - begin for begin, end in self.touched)
 
 
 class PlainArena:
@@ -110,9 +56,10 @@ class PlainArena:
                 return begin
         return None
 
-    def in_use(self) -> list[Extents]:
-        """Give a copy of what is in use."""
-        return [self.small.copy(), self.main.copy()]
+    def stretches(self, size_bytes: int) -> tuple[int, list[Extents]]:
+        """Give how much a request takes, and a copy of each stretch that may have it."""
+        small = [self.small.copy()] if size_bytes <= SMALL_OBJECT else []
+        return size_bytes, [*small, self.main.copy()]
 
     def free(self, address: int) -> None:
         """Free what lies there."""
@@ -131,6 +78,7 @@ class PlainArena:
     reserved_peak_bytes = reserved_bytes  # none of it is ever given back
     retries = 0  # nor tried again on its own
     keeps_failures = False  # what finds no place leaves no trace
+    goes_by_windows_alone = True  # nothing makes room but neighbors that go
 
     @property
     def free_bytes(self) -> int:
@@ -183,7 +131,7 @@ class Layout:
     sides : Sides, optional
         Which calls' results are placed at the high end of a hole; without, none are.
     goes_by_windows : bool
-        Whether several storages go at once: then the log does not tell how often room was sought.
+        Whether several storages go at once.
     """
 
     def __init__(
@@ -196,7 +144,7 @@ class Layout:
         self.address: dict[Storage, int] = {}
         self.placed: dict[Tensor | None, int] = {}  # of the call that fits; None: its workspace
         self.fits_now = True
-        self.wanted_bytes = 0  # what found no place, and what was in use then
+        self.wanted_bytes = 0  # what found no place, and where it may be
         self.crowd: list[Extents] = []
         self.retries = 0
         self.free_parts: list[int] = []  # free bytes before each call that evicted was placed
@@ -214,11 +162,7 @@ class Layout:
                 continue
             address = arena.place(size, is_high)
             if address is None:
-                if self.goes_by_windows and isinstance(arena, PlainArena):
-                    self.wanted_bytes, self.crowd = size, arena.in_use()
-                for other in self.placed.values():
-                    arena.free(other)
-                self.fits_now = False
+                self._give_up(size)
                 return False
             self.placed[tensor] = address
         arena.touch()
@@ -226,6 +170,16 @@ class Layout:
             self.free_parts.append(free)
         self.fits_now = True
         return True
+
+    def _give_up(self, size: int) -> None:
+        """Free what a call had got; no window of an arena may be made of that."""
+        if self.arena.goes_by_windows_alone:
+            self.wanted_bytes, self.crowd = self.arena.stretches(size)
+        for address in self.placed.values():
+            self.arena.free(address)
+        if not self.arena.goes_by_windows_alone:
+            self.wanted_bytes, self.crowd = self.arena.stretches(size)
+        self.fits_now = False
 
     def settle(self, call: Call, taken: dict[Tensor, Storage]) -> None:
         """Let a call have run: its results stay, second copies and the workspace go."""
@@ -241,14 +195,26 @@ class Layout:
     def drop(self, storage: Storage) -> None:
         """Free what a storage has."""
         if storage in self.address:
-            self.arena.free(self.address.pop(storage))
+            address = self.address.pop(storage)
+            self.arena.free(address)
+            for area in self.crowd:
+                area.remove(address)
 
-    def has_window(self, evictable: Collection[Storage]) -> bool:
+    def has_window(self, evictable: Collection[Storage] = ()) -> bool:
         """Say whether neighbors that are free or may go have the bytes that found no place."""
         begins = {self.address[storage] for storage in evictable if storage in self.address}
         for area in self.crowd:
-            area.used = [part for part in area.used if part[0] not in begins]
-        return any(size >= self.wanted_bytes for area in self.crowd for size, _ in area.holes())
+            emptied = Extents(area.begin, area.end)
+            emptied.used = [part for part in area.used if part[0] not in begins]
+            if any(size >= self.wanted_bytes for size, _ in emptied.holes()):
+                return True
+        return False
+
+    def can_make_room(self, evictable: Collection[Storage]) -> bool:
+        """Say whether something may go for what found no place."""
+        if self.goes_by_windows and self.arena.goes_by_windows_alone:
+            return self.has_window(evictable)
+        return bool(evictable)
 
     def compare(self, row: Row, address: int | None) -> None:
         """Compare a row's address, None for none, and what is reserved after it."""
@@ -265,9 +231,8 @@ class Layout:
         parts, budget = self.free_parts, budget_bytes or 1
         if self.arena.keeps_failures and not knows_failure:
             return {"fragmentation": sum(parts) / len(parts) / budget if parts else None}
-        retries = {} if self.goes_by_windows else {"retries": self.retries + self.arena.retries}
         return {
-            **retries,
+            "retries": self.retries + self.arena.retries,
             "reserved_peak_bytes": self.arena.reserved_peak_bytes,
             "fragmentation": sum(parts) / len(parts) / budget if parts else None,
             "largest_hole_bytes": self.arena.largest_hole if status == "oom" else None,
@@ -279,12 +244,16 @@ def layout_of(trace: Trace, row: dict[str, Any]) -> Layout | None:
     model, budget_bytes = find_memory(row["memory"]), row["budget_bytes"]
     if model.model == COUNTER:
         return None
+    heuristic = declared(row["method"])
+    goes_by_windows = heuristic is not None and heuristic.kind == "window"
     if model.model == CACHING:
-        return Layout(PlainCaching(budget_bytes, settings_of(model.name)))
-    arena = PlainArena(budget_bytes, *model.settings)
-    if row["method"].partition("(")[0] not in names():
-        return Layout(arena)
-    heuristic = get(row["method"])
-    has_sides = heuristic.partition != NO_PARTITION
-    sides = Sides(trace, heuristic.partition) if has_sides else None
-    return Layout(arena, sides, heuristic.kind == "window")
+        caching = PlainCaching(budget_bytes, settings_of(model.name))
+        return Layout(caching, goes_by_windows=goes_by_windows)
+    has_sides = heuristic is not None and heuristic.partition != NO_PARTITION
+    sides = Sides(trace, heuristic.partition) if heuristic is not None and has_sides else None
+    return Layout(PlainArena(budget_bytes, *model.settings), sides, goes_by_windows)
+
+
+def declared(method: str) -> Heuristic | None:
+    """Find what a built-in heuristic says of itself; None of others."""
+    return get(method) if method.partition("(")[0] in names() else None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .allocator_settings import NO_LIMIT, AllocatorSettings
+from .audit_extents import Extents
 
 MIB = 1 << 20
 ENDLESS = 1 << 44
@@ -65,6 +66,7 @@ class PlainCaching:
     """
 
     keeps_failures = True  # a request that fails may have reserved, or given back, something
+    goes_by_windows_alone = False  # segments that are empty make room as well
 
     def __init__(self, limit: int | None, settings: AllocatorSettings) -> None:
         self.settings = settings
@@ -91,6 +93,23 @@ class PlainCaching:
 
     def touch(self) -> None:
         """Do nothing: what is reserved stays reserved, whether a call fits or not."""
+
+    def stretches(self, size_bytes: int) -> tuple[int, list[Extents]]:
+        """Give how much a request takes, and each segment of its pool, where a window may lie.
+
+        A free block that is large enough, and yet did not serve, counts as in use.
+        """
+        size = self.rounded(size_bytes)
+        pool = "small" if size <= MIB else "large"
+        found = []
+        for segment in self.segments:
+            if segment.pool == pool:
+                part = Extents(segment.address, segment.end)
+                for block in segment.blocks:
+                    if block.use != "free" or block.size >= size:
+                        part.add(block.address, block.end)
+                found.append(part)
+        return size, found
 
     # What can be seen.
 

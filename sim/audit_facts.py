@@ -81,6 +81,7 @@ class Storage:
     material: bool = False
     pinned: bool = False
     banished: bool = False
+    was_recomputed: bool = False  # ever
     came_back: bool = False  # banished, computed beside a sibling, evicted: it waits again
     irreplaceable: bool = False  # banish's rule holds for it, whatever the policy
 

@@ -87,13 +87,20 @@ class Ledger:
 
     def can_make_room(self) -> bool:
         """Say whether there is something to evict for a call that does not fit."""
-        if self.layout is not None and self.layout.goes_by_windows:
-            return self.layout.has_window(self.pool)
-        return bool(self.pool)
+        return bool(self.pool) if self.layout is None else self.layout.can_make_room(self.pool)
+
+    def has_window(self) -> bool:
+        """Say whether the next eviction is of a window."""
+        layout = self.layout
+        return layout is not None and layout.goes_by_windows and layout.has_window(self.pool)
 
     def goes_with(self, row: Row) -> bool:
-        """Say whether the next row is an eviction of the same window: they have one score."""
-        if self.layout is None or not self.layout.goes_by_windows or self.due is None:
+        """Say whether the next row is of the same window: it has its score, and there is no room.
+
+        What a window is made of makes room with the last of it, and not before.
+        """
+        assert self.layout is not None
+        if self.due is None or self.layout.has_window():
             return False
         is_eviction = self.due.action == row.action
         return is_eviction and bool(self.due.columns["score"] == row.columns["score"])
@@ -143,6 +150,7 @@ class Ledger:
             t.defined = True
             if not t.storage.material:
                 t.storage.material = True
+                t.storage.was_recomputed |= action == "recompute"
                 self.classes.remove(t.storage)
                 self._enter(t.storage)
         given_up = [storage for storage in taken.values() if storage.pinned]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from .audit_facts import Storage
+from .audit_facts import Row, Storage
 from .audit_ledger import Ledger
 
 Score = Callable[[Ledger, Storage], float]
@@ -95,3 +95,24 @@ SCORES: dict[str, Score] = {
         if cost != "one" or by_size or by_staleness
     },
 }
+
+
+def check_choice(score: Score, ledger: Ledger, row: Row, victim: Storage) -> None:
+    """Compare a victim's score, and the victim with the rest of the pool.
+
+    Raises
+    ------
+    Contradiction
+        If it should have had another score, or another storage should have gone.
+    """
+    scores = {s: score(ledger, s) for s in ledger.pool}
+    if row.columns["score"] != scores[victim]:
+        message = f"its score is {scores[victim]!r}, the log has {row.columns['score']!r}"
+        raise row.fail("SCORE_MISMATCH", message)
+    lowest = min(scores.values())
+    zeros = [s for s, value in scores.items() if value == 0]
+    best = zeros[0] if zeros else [s for s in scores if scores[s] == lowest][-1]
+    if best is not victim:
+        message = f"storage {best.number} scores {scores[best]!r}, it {scores[victim]!r}"
+        message += "; of equals the last to enter the pool goes, the first that scores 0"
+        raise row.fail("NOT_THE_MINIMUM", message)

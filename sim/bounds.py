@@ -20,13 +20,12 @@ from .jit import Bundle, Entry, entry
 from .links import NO_LINK
 from .moment_bounds import StorageUses, least_remat_ns
 from .program import Program
+from .result import RunResult, gap
 from .traces.trace import Trace
 from .workload import workload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from .result import RunResult
 
     Int64 = NDArray[np.int64]
 
@@ -351,5 +350,6 @@ def with_bound(trace: Trace, run: RunResult, *, cached: bool = True) -> RunResul
     if math.isinf(bound):
         return run
     bound_slowdown = bound / base if base else 1.0
-    gap = None if run.slowdown is None else run.slowdown / bound_slowdown - 1
-    return dataclasses.replace(run, bound_slowdown=bound_slowdown, gap=gap)
+    return dataclasses.replace(
+        run, bound_slowdown=bound_slowdown, gap=gap(run.slowdown, bound_slowdown)
+    )

@@ -15,9 +15,13 @@ from typing import TypeAlias
 
 from .errors import BudgetError
 
-ALLOWED = (
-    "allowed: bytes (6GiB, 500MB, 1.5e9), a fraction of the unlimited peak (0.5x), a range "
-    "(0.1x:1.0x:0.1x, 1GiB:4GiB:512MiB), a list of these with commas, or unlimited"
+# What may stand where a message is about: a number of bytes, one budget, several.
+IN_BYTES = "a number of bytes is needed, as 6GiB or 500MB"
+_BYTES, _FRACTION = "bytes (6GiB, 500MB, 1.5e9)", "a fraction of the unlimited peak (0.5x)"
+ONE = f"allowed: {_BYTES}, {_FRACTION} or unlimited"
+SEVERAL = (
+    f"allowed: {_BYTES}, {_FRACTION}, a range (0.1x:1.0x:0.1x, 1GiB:4GiB:512MiB), a list of these "
+    "with commas, or unlimited"
 )
 MAX_BYTES = 2**62
 MIN_FRACTION, MAX_FRACTION = Decimal("1e-9"), 1000
@@ -111,20 +115,27 @@ def parse_budget(given: BudgetLike) -> Budget:
     >>> parse_budget("1.5KiB"), parse_budget("0.5x")
     (Budget(kind='bytes', value=1536), Budget(kind='fraction', value=0.5))
     """
+    if isinstance(given, str) and ("," in given or ":" in given):
+        raise BudgetError(f"budget {_shortened(given)}: one is wanted, no list or range; {ONE}")
+    return _parse(given, ONE)
+
+
+def _parse(given: BudgetLike, allowed: str) -> Budget:
+    """Read one budget, where ``allowed`` says what there may be."""
     if given is None:
         return UNLIMITED
     if isinstance(given, Budget):
         return given
     if isinstance(given, str):
-        return _budget_of(given, *_quantity(given))
+        return _budget_of(given, *_quantity(given, allowed), allowed)
     if type(given) is int and 1 <= given <= MAX_BYTES:
         return Budget("bytes", given)
     number: object = given  # numpy's numbers are welcome, too
     if isinstance(number, Real) and not isinstance(given, bool):
         if isinstance(number, Integral):
-            return _budget_of(given, "bytes", Decimal(int(number)))
-        return _budget_of(given, "fraction", Decimal(repr(float(number))))
-    raise BudgetError(f"budget {given!r}: {type(given).__name__} is no budget; {ALLOWED}")
+            return _budget_of(given, "bytes", Decimal(int(number)), allowed)
+        return _budget_of(given, "fraction", Decimal(repr(float(number))), allowed)
+    raise BudgetError(f"budget {given!r}: {type(given).__name__} is no budget; {allowed}")
 
 
 def parse_bytes(given: BudgetLike) -> int:
@@ -149,9 +160,9 @@ def parse_bytes(given: BudgetLike) -> int:
     >>> parse_bytes("1KiB")
     1024
     """
-    budget = parse_budget(given)
+    budget = _parse(given, IN_BYTES)
     if budget.kind != "bytes" or budget.value is None:
-        raise BudgetError(f"{given!r}: a number of bytes is needed, as 6GiB or 500MB")
+        raise BudgetError(f"{given!r}: {IN_BYTES}")
     return int(budget.value)
 
 
@@ -184,11 +195,11 @@ def expand_budgets(given: BudgetLike | Iterable[BudgetLike]) -> list[Budget]:
         parts = item.split(",") if isinstance(item, str) else [item]
         for part in parts:
             is_range = isinstance(part, str) and ":" in part
-            expanded = _expand_range(str(part)) if is_range else [parse_budget(part)]
+            expanded = _expand_range(str(part)) if is_range else [_parse(part, SEVERAL)]
             budgets.update(dict.fromkeys(expanded))
             _check_count(part, len(budgets))
     if not budgets:
-        raise BudgetError(f"no budget given; {ALLOWED}")
+        raise BudgetError(f"no budget given; {SEVERAL}")
     return list(budgets)
 
 
@@ -197,7 +208,7 @@ def _expand_range(text: str) -> list[Budget]:
     parts = text.split(":")
     if len(parts) != 3:
         raise BudgetError(f"budget {text!r}: a range is start:end:step, as 0.1x:1.0x:0.1x")
-    quantities = [_quantity(part) for part in parts]
+    quantities = [_quantity(part, SEVERAL) for part in parts]
     kinds = {kind for kind, _ in quantities}
     if len(kinds) > 1 or "unlimited" in kinds:
         raise BudgetError(
@@ -206,40 +217,40 @@ def _expand_range(text: str) -> list[Budget]:
         )
     (kind, start), (_, end), (_, step) = quantities
     for part, (_, value) in zip(parts, quantities, strict=True):
-        _budget_of(part, kind, value)
+        _budget_of(part, kind, value, SEVERAL)
     if start > end:
         raise BudgetError(f"budget {text!r}: the range starts above its end")
     count = int(_EXACT.divide_int(_EXACT.subtract(end, start), step)) + 1
     _check_count(text, count)
-    return [_budget_of(text, kind, _EXACT.fma(step, k, start)) for k in range(count)]
+    return [_budget_of(text, kind, _EXACT.fma(step, k, start), SEVERAL) for k in range(count)]
 
 
-def _quantity(text: str) -> tuple[str, Decimal]:
+def _quantity(text: str, allowed: str) -> tuple[str, Decimal]:
     """Read a number and its unit: the kind of budget, and the bytes or the fraction."""
     lowered = text.strip().lower()
     if lowered == "unlimited":
         return "unlimited", Decimal(0)
     match = _QUANTITY.fullmatch(lowered) if len(lowered) <= MAX_TEXT else None
     if match is None:
-        raise BudgetError(f"budget {_shortened(text)}: cannot be read; {ALLOWED}")
+        raise BudgetError(f"budget {_shortened(text)}: cannot be read; {allowed}")
     number, unit = match.groups()
     try:
         value = _EXACT.create_decimal(number)
     except InvalidOperation:
-        raise BudgetError(f"budget {text!r}: cannot be read; {ALLOWED}") from None
+        raise BudgetError(f"budget {text!r}: cannot be read; {allowed}") from None
     if unit == "x":
         return "fraction", value
     if unit not in _UNITS:
-        raise BudgetError(_unit_message(text, unit))
+        raise BudgetError(_unit_message(text, unit, allowed))
     return "bytes", _EXACT.multiply(value, Decimal(_UNITS[unit]))
 
 
-def _budget_of(given: object, kind: str, value: Decimal) -> Budget:
+def _budget_of(given: object, kind: str, value: Decimal, allowed: str) -> Budget:
     """Check the number and make the Budget."""
     if kind == "unlimited":
         return UNLIMITED
     if not value.is_finite() or value <= 0:
-        raise BudgetError(f"budget {given!r}: must be a finite number above 0; {ALLOWED}")
+        raise BudgetError(f"budget {given!r}: must be a finite number above 0; {allowed}")
     if kind == "fraction":
         if not MIN_FRACTION <= value <= MAX_FRACTION:
             raise BudgetError(
@@ -257,12 +268,12 @@ def _budget_of(given: object, kind: str, value: Decimal) -> Budget:
     return Budget(kind, int(value))
 
 
-def _unit_message(text: str, unit: str) -> str:
+def _unit_message(text: str, unit: str, allowed: str) -> str:
     """Say which units there are, and settle the ambiguous single letters."""
     hint = (
         f"; write {unit.upper()}B (decimal) or {unit.upper()}iB (binary)" if unit in "kmgtp" else ""
     )
-    return f"budget {text!r}: unknown unit {unit!r}{hint}; {ALLOWED}"
+    return f"budget {text!r}: unknown unit {unit!r}{hint}; {allowed}"
 
 
 def _check_count(given: object, count: int) -> None:

@@ -35,11 +35,15 @@ class TraceError(InputError):
         self.where = where
 
 
-class UnknownNameError(InputError):
+class UsageError(InputError):
+    """A parameter, an option or a setting has a value that it cannot have."""
+
+
+class UnknownNameError(UsageError):
     """A heuristic, policy, format or option of that name, or with that value, does not exist."""
 
 
-class BudgetError(InputError):
+class BudgetError(UsageError):
     """A budget cannot be read, or means nothing."""
 
 

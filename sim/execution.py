@@ -14,7 +14,7 @@ from typing import Any
 
 from . import compiled, report
 from .budgets import Budget, parse_budget
-from .errors import InputError, PlanError
+from .errors import InputError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
 from .links import NO_LINK, find_link, parse_link
 from .memory_models import COUNTER, find_memory
@@ -90,11 +90,7 @@ def execute(
     """
     if not isinstance(trace, Trace):
         trace = load_trace(trace)
-    if plan.trace_digest != trace.digest:
-        raise PlanError(
-            f"plan: it is for the trace {plan.trace!r} ({plan.trace_digest[:16]}), "
-            f"not for {trace.name!r} ({trace.digest[:16]})"
-        )
+    plan.check_trace(trace)
     work = workload(trace, plan.mutation, cached=cached)
     options = {"event_log": event_log, "live_sets": live_sets}
     return run_plan(work, plan, parse_budget(budget), memory=memory, link=link, **options)

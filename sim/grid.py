@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from .budgets import Budget, BudgetLike, expand_budgets
-from .errors import InputError
+from .errors import UsageError
 from .heuristics.methods import get
 from .heuristics.static.registry import Planner, sources_digest
 from .heuristics.static.registry import get as get_planner
@@ -194,9 +194,9 @@ def find_methods(given: Any) -> tuple[Method, ...]:
         method = Method(item, get(item))
         other = methods.setdefault(method.name, method)
         if _content(other.heuristic) != _content(method.heuristic):
-            raise InputError(f"two different heuristics are called {method.name!r}: rename one")
+            raise UsageError(f"two different heuristics are called {method.name!r}: rename one")
     if not methods:
-        raise InputError("no heuristic given")
+        raise UsageError("no heuristic given")
     return tuple(methods.values())
 
 
@@ -215,10 +215,10 @@ def expand_seeds(given: Seeds) -> tuple[int, ...]:
     else:
         seeds = list(given)
     if not 0 < len(seeds) <= MAX_SEEDS:
-        raise InputError(f"seeds {given!r}: between 1 and {MAX_SEEDS} of them")
+        raise UsageError(f"seeds {given!r}: between 1 and {MAX_SEEDS} of them")
     for seed in seeds:
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
-            raise InputError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
+            raise UsageError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
     return tuple(dict.fromkeys(seeds))
 
 
@@ -246,7 +246,7 @@ def find_planners(given: Any, time_limit: float | None = None) -> tuple[StaticMe
         If the time limit is no time.
     """
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
+        raise UsageError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
     items = [given] if isinstance(given, str | Planner) else list(given)
     found = {planner.name: StaticMethod(planner, time_limit) for planner in map(get_planner, items)}
     return tuple(found.values())
@@ -268,7 +268,7 @@ def make_grid(
     for trace in traces:
         unique.setdefault(trace.digest, trace)
     if not unique:
-        raise InputError("no trace given")
+        raise UsageError("no trace given")
     return Grid(
         tuple(unique.values()),
         (*find_methods(heuristics), *planners) if heuristics or not planners else planners,
@@ -282,11 +282,11 @@ def _seed_range(text: str) -> range:
     """Read ``3`` or ``0:9``."""
     match = re.fullmatch(r"\s*(\d{1,10})\s*(?::\s*(\d{1,10})\s*)?", text, re.ASCII)
     if match is None:
-        raise InputError(f"seed {text!r}: a whole number, or a range 0:9 (end included)")
+        raise UsageError(f"seed {text!r}: a whole number, or a range 0:9 (end included)")
     first = int(match[1])
     last = first if match[2] is None else int(match[2])
     if not first <= last < first + MAX_SEEDS:
-        raise InputError(f"seeds {text!r}: from low to high, at most {MAX_SEEDS} of them")
+        raise UsageError(f"seeds {text!r}: from low to high, at most {MAX_SEEDS} of them")
     return range(first, last + 1)
 
 

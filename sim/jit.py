@@ -13,7 +13,9 @@ import functools
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -39,6 +41,43 @@ NOT_IN_DIGEST = {
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",
              "SLP_VECTORIZE", "DEBUGINFO", "LLVM_REFPRUNE_PASS")  # fmt: skip
 _lock = threading.RLock()  # compiling and linking are for one thread at a time
+
+
+class Compiling:
+    """How long this process has been compiling: no part of what else takes time.
+
+    It happens once for a version and a machine, the disk keeps what comes of it.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._since: float | None = None
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether something is being compiled now."""
+        return self._since is not None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds in all, of what is going on too."""
+        since = self._since
+        return self._seconds + (0.0 if since is None else time.monotonic() - since)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time of a block; of a block within one, once."""
+        if self._since is not None:
+            yield
+            return
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds, self._since = self.seconds, None
+
+
+compiling = Compiling()
 inlined: WeakSet[Callable[..., Any]] = WeakSet()  # functions that kernels inline
 
 
@@ -181,7 +220,8 @@ def entry(
     with _lock:
         address = _stored(key) if cached else None
         if address is None:
-            made = _compiler().compile_entry(function, bundles, checks_bounds=not cached)
+            with compiling.timed():
+                made = _compiler().compile_entry(function, bundles, checks_bounds=not cached)
             address = made.address
             if cached:
                 _store(key, made.symbol, made.machine_code)

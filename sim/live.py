@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from .errors import InputError
+from .errors import UsageError
 from .opcodes import RECOMPUTE
 from .story import NONE, Step, Story
 
@@ -148,7 +148,7 @@ def first_step(story: Story, call: int) -> Step:
     """Find the first run of a call."""
     found = next((step for step in story.steps if step.call == call), None)
     if found is None:
-        raise InputError(
+        raise UsageError(
             f"call {call}: the run has none of that number; "
             f"its calls go from 0 to {max((s.call for s in story.steps), default=NONE)}"
         )
@@ -165,11 +165,11 @@ def _at_time(story: Story, text: str) -> tuple[int, Step | None]:
     """Find the last row that has happened at a time, and what is running then."""
     read = _TIME.fullmatch(text)
     if read is None:
-        raise InputError(f"instant ({text[:40]!r}): it is {FORMS}")
+        raise UsageError(f"instant ({text[:40]!r}): it is {FORMS}")
     time_ns = int(Decimal(read[1]) * UNITS[read[2]])
     end_ns = int(story.events["end_ns"].max(initial=0))
     if time_ns > end_ns or not len(story.memory):
-        raise InputError(f"instant ({text}): the run ends at {end_ns} ns")
+        raise UsageError(f"instant ({text}): the run ends at {end_ns} ns")
     row = int(np.searchsorted(story.events["start_ns"], time_ns, "right")) - 1
     step = story.step_at(row)
     return row, step if step is not None and step.end_ns > time_ns else None

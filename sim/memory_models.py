@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .allocator_settings import DEFAULTS, AllocatorSettings, parse_settings
-from .budgets import parse_budget
-from .errors import BudgetError, InputError, UnknownNameError
+from .budgets import parse_bytes
+from .errors import BudgetError, UnknownNameError, UsageError
 from .texts import split_list
 
 COUNTER, ARENA, CACHING = "counter", "arena", "caching"
@@ -48,7 +48,7 @@ class MemoryModel:
 
 def _counter(arguments: list[str]) -> MemoryModel:
     if arguments:
-        raise InputError(f"memory {COUNTER}({arguments[0]}): it has no settings")
+        raise UsageError(f"memory {COUNTER}({arguments[0]}): it has no settings")
     return MemoryModel(COUNTER, COUNTER)
 
 
@@ -57,7 +57,7 @@ def _arena(arguments: list[str]) -> MemoryModel:
     for argument in arguments:
         key, equals, value = (part.strip() for part in argument.partition("="))
         if key != "small_area" or not equals:
-            raise InputError(f"memory arena({argument}): its setting is small_area=BYTES")
+            raise UsageError(f"memory arena({argument}): its setting is small_area=BYTES")
         small = _bytes(value, "memory arena: small_area")
     shown = f"{ARENA}(small_area={small})" if small else ARENA
     return MemoryModel(shown, ARENA, (small,))
@@ -77,15 +77,10 @@ def settings_of(name: str) -> AllocatorSettings:
 
 def _bytes(text: str, where: str) -> int:
     """Read a number of bytes; 0 is one."""
-    if text == "0":
-        return 0
     try:
-        size = parse_budget(text)
+        return 0 if text == "0" else parse_bytes(text)
     except BudgetError as error:
-        raise InputError(f"{where} ({text}): {error}") from None
-    if size.kind != "bytes":
-        raise InputError(f"{where} ({text}): it is a number of bytes, as 10MiB")
-    return int(size.value or 0)
+        raise UsageError(f"{where}: {error}") from None
 
 
 # Readers of the settings, by name of the model.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .result import RunResult
+    from .traces.trace import Trace
 
 OFFLOAD, PREFETCH, DISCARD = 2, 3, 4
 PLAN_ACTIONS = ("COMPUTE", "FREE", "OFFLOAD", "PREFETCH", "DISCARD")
@@ -49,6 +50,8 @@ class Plan:
         The lowering that it is for: ``"copy"`` or ``"inplace"``.
     trace, method, source : str
         What the trace is called, who made the plan, and where the trace was read: for a reader.
+    file : str
+        Where the plan was read, for messages.
     """
 
     action: NDArray[np.int8]
@@ -58,6 +61,7 @@ class Plan:
     trace: str = ""
     method: str = ""
     source: str = ""
+    file: str = ""
 
     def __post_init__(self) -> None:
         """Check that there is a target for each action, and make the arrays read-only."""
@@ -69,6 +73,21 @@ class Plan:
             raise PlanError(f"plan: {self.action.size} actions, {self.target.size} targets")
         if self.action.size and not 0 <= self.action.min() <= self.action.max() <= DISCARD:
             raise PlanError(f"plan: an action is one of 0 ({PLAN_ACTIONS[0]}) to {DISCARD}")
+
+    def check_trace(self, trace: Trace) -> None:
+        """Refuse a trace that the plan is not for.
+
+        Raises
+        ------
+        PlanError
+            If it is for another one.
+        """
+        if self.trace_digest != trace.digest:
+            source = f", {self.source}" if self.source else ""
+            raise PlanError(
+                f"{self.file or 'plan'}: it is for the trace {self.trace!r} "
+                f"({self.trace_digest[:16]}{source}), not for {trace.name!r} ({trace.digest[:16]})"
+            )
 
     def __len__(self) -> int:
         """Count the actions."""

@@ -68,11 +68,7 @@ def compare_plans(trace: Trace, first: Plan, second: Plan) -> list[Difference]:
         does not exist.
     """
     for plan in (first, second):
-        if plan.trace_digest != trace.digest:
-            raise PlanError(
-                f"plan of {plan.method!r}: it is for the trace {plan.trace!r} "
-                f"({plan.trace_digest[:16]}), not for {trace.name!r} ({trace.digest[:16]})"
-            )
+        plan.check_trace(trace)
     if first.mutation != second.mutation:
         raise PlanError(
             f"plans: one is for mutation {first.mutation!r}, the other for {second.mutation!r}"

@@ -154,6 +154,7 @@ class _Reader:
             head.trace,
             head.method,
             head.source,
+            self.where,
         )
 
     def _head(self) -> Head:

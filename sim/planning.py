@@ -17,7 +17,7 @@ from typing import Any
 from . import report
 from .bounds import lower_bound
 from .budgets import Budget, parse_budget
-from .errors import InputError, PlanError
+from .errors import PlanError, UsageError
 from .execution import BY_PLAN, run_plan
 from .heuristics.methods import get as get_heuristic
 from .heuristics.static.clock import (
@@ -28,6 +28,7 @@ from .heuristics.static.clock import (
     is_interrupted,
     left_at_once,
 )
+from .heuristics.static.descending import descend
 from .heuristics.static.registry import (
     ANY_SCHEDULE,
     INFEASIBLE,
@@ -41,7 +42,7 @@ from .heuristics.static.solving import load_solvers
 from .links import NO_LINK, Link, find_link, parse_link
 from .memory_models import COUNTER, parse_memory
 from .plan import Plan, plan_of_run, plan_of_schedule, schedule_of_plan
-from .result import RunResult
+from .result import RunResult, gap
 from .schedules import Evaluation, Schedule, evaluate, naive_schedule
 from .simulation import Options, replay
 from .traces.loading import load_trace
@@ -52,7 +53,9 @@ from .workload import Workload, workload
 STARTS = ("h_DTR", "h_DTR_eq", "h_MSPS", "h_next_use", "h_next_use_hybrid", "h_MegEngine",
           "h_abl_eq_size", "h_DTR_local", "h_LRU", "h_size")  # fmt: skip
 START_SLOWDOWN, START_TRIES = 4.0, 3
-ON_DEMAND, ON_DEMAND_SHARE = "on-demand", 0.5  # first, in a share of the starts' time
+# Where nothing is known: a descent, and on-demand where that comes to nothing, each in a share of
+# the time that is left for a first start.
+ON_DEMAND, FIRST_SHARE = "on-demand", 0.6
 LEAST_SHARE = 0.5  # of the time limit, for the planner itself
 START_SHARE = 0.15  # of the time limit, after which no further run is begun
 
@@ -125,7 +128,7 @@ def plan_trace(
     ('ok', 'optimal', 1.0)
     """
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
+        raise UsageError(f"time limit ({time_limit!r}): a number of seconds above 0, or none")
     if not isinstance(trace, Trace):
         trace = load_trace(trace)
     planner, allowed = get(method), parse_budget(budget)
@@ -162,7 +165,7 @@ def _planned(
         row,
         seed=seed if planner.is_random else None,
         time_limit=time_limit,
-        **_planner_columns(work, found),
+        **_planner_columns(work, found, row.slowdown),
     )
     return Planned(row, plan, found)
 
@@ -177,15 +180,15 @@ def _find(
 ) -> PlannerResult:
     """Ask the planner; the time includes that of the runs that it starts from."""
     graph, budget_bytes = work.graph, budget.resolve(work.unlimited_peak_bytes)
-    # What is compiled and loaded now, once in a process, is not the planner's time.
-    evaluate(graph, naive_schedule(graph))
-    if planner.uses_solver:
-        load_solvers()
+    evaluate(graph, naive_schedule(graph))  # it is loaded now: not the planner's time
     clock = Clock(time_limit)
     starts: list[Schedule] = []
     if planner.uses_starts:
         starts = online_starts(work, budget, clock.part(START_SHARE))
     online_seconds = clock.spent
+    if planner.uses_solver:  # nor is this, which is for after the starts: Ctrl-C gives these
+        load_solvers()
+    clock = Clock()
     if time_limit is not None:
         time_limit = max(time_limit - online_seconds, LEAST_SHARE * time_limit)
     found = planner.plan(
@@ -196,7 +199,7 @@ def _find(
         found = _bounded(work, budget_bytes, found)
     if (first := found.details.get("first_plan_seconds")) is not None:
         found.details["first_plan_seconds"] = first + online_seconds
-    return dataclasses.replace(found, solve_seconds=clock.spent)
+    return dataclasses.replace(found, solve_seconds=online_seconds + clock.spent)
 
 
 def _told(found: PlannerResult) -> PlannerResult:
@@ -230,7 +233,7 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
 
 
 def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> list[Schedule]:
-    """Give schedules that fit, of keep-all, on-demand and online runs, best first.
+    """Give schedules that fit, of keep-all, a descent, on-demand and online runs, best first.
 
     Parameters
     ----------
@@ -245,7 +248,8 @@ def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> li
     known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
     if allowed is not None:
         known = [start for start in known if start[1].peak_bytes <= allowed]
-        known = known or _on_demand_start(work, allowed, clock.part(ON_DEMAND_SHARE))
+        known = known or _descended(work, allowed, longer.part(FIRST_SHARE))
+        known = known or _on_demand_start(work, allowed, longer.part(FIRST_SHARE))
         for name in STARTS:
             if (clock if known else longer).is_over:
                 break
@@ -254,10 +258,16 @@ def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> li
     return [schedule for schedule, _ in sorted(known, key=lambda start: start[1].cost)]
 
 
+def _descended(work: Workload, allowed: int, clock: Clock) -> list[tuple[Schedule, Evaluation]]:
+    """Give what is there soonest, unless little memory is left."""
+    found = descend(work.graph, allowed, clock=clock)
+    return [] if found is None else [(found, evaluate(work.graph, found))]
+
+
 def _on_demand_start(
     work: Workload, allowed: int, clock: Clock
 ) -> list[tuple[Schedule, Evaluation]]:
-    """Give what is there soonest, near the least budget too."""
+    """Give what is there soon, near the least budget too."""
     found = get(ON_DEMAND).plan(work.graph, allowed, time_limit=clock.left)
     if found.schedule is None or found.predicted is None:
         return []
@@ -289,16 +299,20 @@ def _online_start(
         limit -= found.peak_bytes - allowed
 
 
-def _planner_columns(work: Workload, found: PlannerResult) -> dict[str, Any]:
+def _planner_columns(
+    work: Workload, found: PlannerResult, executed: float | None
+) -> dict[str, Any]:
+    """Give what the planner says, and how far the slowdown of its plan is from its bound."""
     base = work.graph.base_cost
 
     def ratio(cost: float | None) -> float | None:
         return None if cost is None else cost / base if base else 1.0
 
+    bound = ratio(found.bound)
     return {
         "planner_status": found.status,
-        "bound_slowdown": ratio(found.bound),
-        "gap": found.gap,
+        "bound_slowdown": bound,
+        "gap": gap(executed, bound),
         "solve_seconds": found.solve_seconds,
         "predicted_slowdown": ratio(found.predicted and found.predicted.cost),
         "predicted_peak_bytes": found.predicted and found.predicted.peak_bytes,

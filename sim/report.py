@@ -306,8 +306,10 @@ def failure_message(trace: Trace, run: Run) -> str:
         call = program.calls[program.tensors[frame["tensor"]]["call"]]
         need = int(call["result_bytes"] + call["workspace_bytes"])
         used = int(run.state.room["used_bytes"])
+        asks = call_name(trace, int(call["origin"]))
+        who = "it" if where == f"at {asks}" else asks
         return (
-            f"out of memory {where}: {call_name(trace, int(call['origin']))} needs {need:,} bytes, "
+            f"out of memory {where}: {who} needs {need:,} bytes, "
             f"{used:,} are held{no_hole(run)} and nothing is left to evict"
         )
     if run.fact("idle_remats") > run.fact("idle_limit"):

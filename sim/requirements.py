@@ -6,11 +6,16 @@ nobody needs any more). They say which budgets are hopeless, never that a budget
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .program import Program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Int64 = NDArray[np.int64]
 
 
 class Requirements(NamedTuple):
@@ -56,20 +61,10 @@ def requirements(program: Program) -> Requirements:
         int(movable[output_storages].sum()),
     )
 
-    calls = program.calls
-    is_call = calls["origin"] >= 0
-    constants_so_far = np.cumsum(np.where(is_call, 0, calls["result_bytes"]))[is_call]
-    operands = np.concatenate([[0], np.cumsum(movable[program.sources])])
-    held = (
-        operands[calls["end_source"][is_call]]
-        - operands[calls["first_source"][is_call]]
-        + calls["result_bytes"][is_call]
-        + calls["workspace_bytes"][is_call]
-    )
+    origins, constants_so_far, held = call_needs(program)
     at_end = constant_bytes + output_bytes
     if not held.size:
         return Requirements(constant_bytes, output_bytes, -1, 0, at_end, -1)
-    origins = calls["origin"][is_call]
     needed = constants_so_far + held
     largest, neediest = int(held.argmax()), int(needed.argmax())
     asks_most = needed[neediest] > at_end
@@ -81,3 +76,30 @@ def requirements(program: Program) -> Requirements:
         max(int(needed[neediest]), at_end),
         int(origins[neediest]) if asks_most else -1,
     )
+
+
+def call_needs(program: Program) -> tuple[Int64, Int64, Int64]:
+    """Give what each of the trace's calls needs.
+
+    Returns
+    -------
+    origin : ndarray of int64
+        The place of each call among the trace's calls.
+    constants_bytes : ndarray of int64
+        The constants made before it.
+    held_bytes : ndarray of int64
+        Its distinct operands, constants aside, its results and its workspace.
+    """
+    sizes = program.storages["size_bytes"][:-1].astype(np.int64)
+    movable = np.where(program.storages["is_constant"][:-1].astype(bool), 0, sizes)
+    calls = program.calls
+    is_call = calls["origin"] >= 0
+    constants_so_far = np.cumsum(np.where(is_call, 0, calls["result_bytes"]))[is_call]
+    operands = np.concatenate([[0], np.cumsum(movable[program.sources])])
+    held = (
+        operands[calls["end_source"][is_call]]
+        - operands[calls["first_source"][is_call]]
+        + calls["result_bytes"][is_call]
+        + calls["workspace_bytes"][is_call]
+    )
+    return calls["origin"][is_call].astype(np.int64), constants_so_far, held

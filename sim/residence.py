@@ -250,16 +250,26 @@ def _cut_off(program: Program, state: State, s: int) -> None:
 def drop_intermediate(program: Program, state: State, s: int) -> None:
     """Drop what was recomputed though the program does not hold it, if no call waits to read it.
 
-    The calls that wait are those whose results are pending, not those that these will need.
+    The calls that wait are those whose results are wanted, not those that these will need.
     """
     is_held = state.holds[s].references > 0 or state.holds[s].remat_count == 0
     if is_held or state.storages[s].pool_slot < 0 or obeys_banish(state, s):
         return
     here = state.run[0]
-    end = 0 if here.depth == 0 else state.frames[here.depth - 1].end
-    for i in range(end):
-        call = program.calls[program.tensors[state.pending[i]].call]
-        for j in range(call.first_source, call.end_source):
-            if program.sources[j] == s and not state.defined[state.pending[i]]:
+    if here.depth > 0:
+        if is_read_for(program, state, s, state.frames[0].tensor):
+            return
+        for i in range(state.frames[here.depth - 1].end):
+            if is_read_for(program, state, s, state.pending[i]):
                 return
     evict(program, state, s, DEALLOCATE, NOTHING)
+
+
+@kernel
+def is_read_for(program: Program, state: State, s: int, t: int) -> bool:
+    """Say whether a tensor is not computed, and its call reads a storage."""
+    call = program.calls[program.tensors[t].call]
+    reads = 0
+    for i in range(call.first_source, call.end_source):
+        reads += program.sources[i] == s
+    return reads > 0 and not state.defined[t]

@@ -304,6 +304,19 @@ def slowdown(model_ns: int, remat_ns: int, stall_ns: int = 0, search_ns: int = 0
     return (model_ns + remat_ns + stall_ns + search_ns) / model_ns
 
 
+def gap(slowdown: float | None, bound_slowdown: float | None) -> float | None:
+    """Say how far a run is above a lower bound, as a fraction of the bound.
+
+    Examples
+    --------
+    >>> gap(1.5, 1.2), gap(None, 1.2)
+    (0.25, None)
+    """
+    if slowdown is None or bound_slowdown is None:
+        return None
+    return slowdown / bound_slowdown - 1
+
+
 def load_run(path: str | Path) -> RunResult:
     """Read what `RunResult.save` wrote.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, UsageError
 from .opcodes import (
     ACTIONS,
     BANISH_STORAGE,
@@ -105,7 +105,7 @@ class SideBySide:
 
     def __init__(self, runs: Sequence[RunResult], trace: Trace | None = None) -> None:
         if not LEAST_RUNS <= len(runs) <= MOST_RUNS:
-            raise InputError(f"runs ({len(runs)}): from {LEAST_RUNS} to {MOST_RUNS} are compared")
+            raise UsageError(f"runs ({len(runs)}): from {LEAST_RUNS} to {MOST_RUNS} are compared")
         self.runs, self.trace = list(runs), trace
         self.labels = list(LABELS[: len(runs)])
         for (label, run), (next_label, following) in pairwise(zip(self.labels, runs, strict=True)):

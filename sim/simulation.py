@@ -15,13 +15,13 @@ import numpy as np
 
 from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
-from .errors import HeuristicError, InputError, UnknownNameError
+from .errors import HeuristicError, UnknownNameError, UsageError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
 from .links import NO_LINK, parse_link
 from .lowering import MUTATIONS
-from .memory_models import ARENA, COUNTER, find_memory, parse_memory
+from .memory_models import ARENA, CACHING, COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
 from .partition import sides
 from .pythonchoice import PythonScan
@@ -91,15 +91,15 @@ class Options:
         if limit is not None and not (
             isinstance(limit, int | float | np.number) and 1.0 <= limit < math.inf
         ):
-            raise InputError(
+            raise UsageError(
                 f"slowdown limit ({limit!r}): it is a number from 1, or none for no limit"
             )
         if not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
-            raise InputError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
+            raise UsageError(f"seed {seed!r}: a whole number from 0 to {MAX_SEED}")
         for name in ("count_accesses", "event_log", "live_sets", "cached"):
             flag = getattr(self, name)
             if not isinstance(flag, bool | np.bool_):
-                raise InputError(f"{name} ({flag!r}): it is True or False")
+                raise UsageError(f"{name} ({flag!r}): it is True or False")
 
 
 def simulate(
@@ -145,7 +145,7 @@ def simulate(
         trace = load_trace(trace)
     if unknown := sorted(set(options) - set(Options.__dataclass_fields__)):
         known = ", ".join(Options.__dataclass_fields__)
-        raise InputError(f"option {', '.join(unknown)}: the options are {known}")
+        raise UsageError(f"option {', '.join(unknown)}: the options are {known}")
     chosen = Options(**options)
     work = workload(trace, chosen.mutation, cached=chosen.cached)
     return replay(work, get(heuristic), parse_budget(budget), chosen)
@@ -194,17 +194,17 @@ def settings_for(
 
 
 def check_memory(heuristic: Heuristic, options: Options) -> None:
-    """Refuse a heuristic that needs addresses where memory has none, or many stretches of them.
+    """Refuse a heuristic that needs addresses where memory has none.
 
     Raises
     ------
     HeuristicError
         If it cannot be.
     """
-    if heuristic.needs_addresses and find_memory(options.memory).model != ARENA:
+    if heuristic.needs_addresses and not find_memory(options.memory).has_addresses:
         raise HeuristicError(
-            f"{heuristic.name}: memory {options.memory}: it evicts neighbors in one stretch of "
-            f"addresses: give memory={ARENA} (--memory {ARENA})"
+            f"{heuristic.name}: memory {options.memory}: it evicts neighbors by address: "
+            f"give memory={ARENA} (--memory {ARENA}), or {CACHING}"
         )
 
 
@@ -221,7 +221,8 @@ def chooser_for(work: Workload, heuristic: Heuristic, options: Options) -> Choos
     scan = PythonScan(heuristic, options.count_accesses, name)
     if heuristic.source and not is_compiling():
         return Chooser(compiled.choose_in_python(), scan)
-    made = _compiled(heuristic, options.count_accesses)
+    model = find_memory(options.memory).model if heuristic.kind == "window" else ""
+    made = _compiled(heuristic, options.count_accesses, model)
     place = place_of(heuristic.function)
     if isinstance(made, Entry):
         return Chooser(made, None, scan, place)
@@ -246,28 +247,33 @@ def _reason(error: Exception) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(heuristic: Heuristic, counts: bool) -> Entry | str:
-    """Compile the `choose` of a heuristic, or load it; say why a user's cannot be compiled."""
+def _compiled(heuristic: Heuristic, counts: bool, model: str) -> Entry | str:
+    """Compile the `choose` of a heuristic, or load it; say why a user's cannot be compiled.
+
+    ``model`` is the memory model where the choice depends on it, or empty.
+    """
     is_foreign = bool(heuristic.source)
     facts = {f.name: getattr(heuristic, f.name) for f in dataclasses.fields(heuristic)}
     facts["function"] = getattr(heuristic.function, "__qualname__", "")
-    name = f"{heuristic.name} {counts} {facts}"
+    name = f"{heuristic.name} {counts} {model} {facts}"
     try:
-        return compiled.choose(_made(heuristic, counts), name, cached=not is_foreign)
+        return compiled.choose(_made(heuristic, counts, model), name, cached=not is_foreign)
     except Exception as error:  # compilers fail in many ways
         if not is_foreign:
             raise
         return _reason(error)
 
 
-def _made(heuristic: Heuristic, counts: bool) -> choosing.Choose:
+def _made(heuristic: Heuristic, counts: bool, model: str) -> choosing.Choose:
     """Make the scan that a heuristic asks for."""
     function = inlineable(heuristic.function)
     needs = heuristic.needs_bits
     if heuristic.kind == "random":
         return choosing.make_random_choose()
     if heuristic.kind == "window":
-        return windows.make_window_choose(function, needs)
+        is_cut = model == CACHING
+        make = windows.make_segment_choose if is_cut else windows.make_window_choose
+        return make(function, needs, counts)
     if _is_partial(heuristic):
         return choosing.make_sampling_choose(
             function, needs, heuristic.samples, heuristic.least_size

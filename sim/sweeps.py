@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .budgets import BudgetLike
-from .errors import InputError, RematsimError
+from .errors import InputError, RematsimError, UsageError
 from .grid import Cell, Grid, Run, Seeds, StaticMethod, expand_options, find_planners, make_grid
 from .result import COLUMNS
 from .store import INTEGER_COLUMNS, REAL_COLUMNS, CellKey, Row, Store
@@ -97,7 +97,7 @@ def sweep(
     >>> table = rematsim.sweep("resnet.log", ["h_DTR", "h_LRU"], "0.3x,0.5x")  # doctest: +SKIP
     """
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise InputError(f"jobs {jobs!r}: a whole number from 1 up")
+        raise UsageError(f"jobs {jobs!r}: a whole number from 1 up")
     options = expand_options(
         mutation=mutation,
         deallocation=deallocation,

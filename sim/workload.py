@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .errors import InputError
+from .errors import UsageError
 from .jit import Entry, engine_digest
 from .lowering import MUTATIONS, compile_trace
 from .program import Program, freeze
@@ -61,7 +61,7 @@ def workload(trace: Trace, mutation: str = "copy", *, cached: bool = True) -> Wo
     known = _workloads.setdefault(trace, {})
     if mutation not in known:
         if mutation not in MUTATIONS:
-            raise InputError(f"mutation {mutation!r}: it is one of {', '.join(MUTATIONS)}")
+            raise UsageError(f"mutation {mutation!r}: it is one of {', '.join(MUTATIONS)}")
         known[mutation] = Workload(trace, mutation, cached=cached)
     return known[mutation]
 

@@ -6,6 +6,7 @@ bound anew, mutations, constants in the middle, outputs that had to go. They res
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 from rematsim.opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
@@ -131,3 +132,9 @@ def random_trace(
         for name in author.random.sample(author.live, len(author.live) * 2 // 3):
             author.builder.release(name)
     return author.builder.build()
+
+
+def scaled(trace: Trace, factor: int) -> Trace:
+    """The same trace with all sizes multiplied."""
+    names = ("result_bytes", "constant_bytes", "call_workspace_bytes")
+    return dataclasses.replace(trace, **{name: getattr(trace, name) * factor for name in names})

@@ -107,14 +107,17 @@ class Content:
         TraceError
             It is damaged, cut off or too large.
         """
-        return b"".join(self._take() if limit is None else self._limited(limit))
+        whole = io.BytesIO()  # joining a list would hold all of it twice
+        whole.writelines(self._chunks(limit))
+        return whole.getvalue()
 
-    def open(self) -> IO[builtins.bytes]:
+    def open(self, limit: int | None = None) -> IO[builtins.bytes]:
         """Open it for reading forward, unpacked; in bounded memory, whatever its size.
 
-        Reading raises TraceError where it is damaged, cut off or too large.
+        Reading raises TraceError where it is damaged, cut off or too large; ``limit`` as in
+        ``bytes``.
         """
-        return io.BufferedReader(ChunkFile(self._take()), CHUNK)
+        return io.BufferedReader(ChunkFile(self._chunks(limit)), CHUNK)
 
     def packed_head(self) -> builtins.bytes:
         """Give its first bytes as they are in the file."""
@@ -135,6 +138,9 @@ class Content:
         """Go on where the head ended, or begin anew."""
         begun, self._begun = self._begun, None
         return self._stream() if begun is None else begun
+
+    def _chunks(self, limit: int | None) -> Chunks:
+        return self._take() if limit is None else self._limited(limit)
 
     def _limited(self, limit: int) -> Chunks:
         """Hand chunks on until they are too much."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..errors import InputError, TraceError, UnknownNameError
+from ..errors import TraceError, UnknownNameError, UsageError
 from .devices import NAMES
 from .devices import device as known_device
 from .importers.json_files import NS_IN
@@ -78,13 +78,13 @@ def import_trace(
         No device or unit has that name.
     """
     if not paths:
-        raise InputError("no files given: an import needs the one that is the trace")
+        raise UsageError("no files given: an import needs the one that is the trace")
     if device is not None and device not in NAMES:
         known_device(device)  # says which there are
     if time_unit is not None and time_unit not in NS_IN:
         raise UnknownNameError(f"time unit {show(time_unit)}: unknown; known: {', '.join(NS_IN)}")
     if not 0 <= fixed_bytes <= MAX_VALUE:
-        raise InputError(f"fixed bytes {show(fixed_bytes)}: not from 0 to 2^53")
+        raise UsageError(f"fixed bytes {show(fixed_bytes)}: not from 0 to 2^53")
     contents = [open_content(path) for path in paths]
     readers = [find_reader(content) for content in contents]
     main = _main(readers)

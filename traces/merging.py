@@ -19,6 +19,25 @@ from .recording import Constant, Death, Event, RecordedCall, Recording, View
 
 _RULE = "every repeat must run the same step"
 
+# What a program writes where it is not what the operator is called.
+_WRITTEN = {"_local_scalar_dense": "_local_scalar_dense (.item(), or printing a tensor)"}
+
+
+class UnlikeRepeatsError(TraceError):
+    """Repeats of a step that are not the same step.
+
+    Parameters
+    ----------
+    message : str
+        In what they differ.
+    period : int
+        After how many they come again; 0: after none.
+    """
+
+    def __init__(self, message: str, period: int) -> None:
+        super().__init__(message)
+        self.period = period
+
 
 def merge(recordings: Sequence[Recording]) -> Recording:
     """Return one recording with each call's median time over equal repeats.
@@ -32,7 +51,7 @@ def merge(recordings: Sequence[Recording]) -> Recording:
 
     Raises
     ------
-    TraceError
+    UnlikeRepeatsError
         If no more than half of them are equal, or no two that follow one another; the message
         says in what they differ.
     """
@@ -45,7 +64,7 @@ def merge(recordings: Sequence[Recording]) -> Recording:
     if others:
         differs = _difference(recordings, usual, others[0])
         if len(equal) <= len(others) or all(b - a > 1 for a, b in pairwise(equal)):
-            raise TraceError(f"{differs}; {_RULE}")
+            raise UnlikeRepeatsError(f"{differs}; {_RULE}", _period(equal_to))
         notes += (f"{len(others)} of {len(recordings)} repeats left out: {differs}",)
     times = [[call.time_ns for call in recordings[n].calls] for n in equal]
     medians = (round(statistics.median(column)) for column in zip(*times, strict=True))
@@ -57,6 +76,14 @@ def merge(recordings: Sequence[Recording]) -> Recording:
     return replace(
         recordings[usual], events=tuple(events), notes=notes, repeats=len(equal), totals_ns=totals
     )
+
+
+def _period(kinds: Sequence[int]) -> int:
+    """Say after how many places all kinds come again, at least twice; 0: after none."""
+    for period in range(1, len(kinds) // 2 + 1):
+        if all(a == b for a, b in zip(kinds, kinds[period:], strict=False)):
+            return period
+    return 0
 
 
 def are_equal(recordings: Sequence[Recording]) -> bool:
@@ -119,7 +146,7 @@ def _between(a: Event, b: Event, first: Recording, second: Recording) -> str:
     if not isinstance(a, RecordedCall) or not isinstance(b, RecordedCall):
         return f"{_told(b, second)} instead of {_told(a, first)}"
     if a.operator != b.operator:
-        return f"{b.operator} instead of {a.operator}"
+        return f"{_operator(b)} instead of {_operator(a)}"
     for what, own, its in (
         ("argument", a.arguments, b.arguments),
         ("result", a.results, b.results),
@@ -158,10 +185,14 @@ def _between_views(
     return f"{what} {number} has {field} {new} instead of {old}"
 
 
+def _operator(call: RecordedCall) -> str:
+    return _WRITTEN.get(call.operator, call.operator)
+
+
 def _told(event: Event, recording: Recording) -> str:
     """Name an event."""
     if isinstance(event, RecordedCall):
-        return f"a call of {event.operator}"
+        return f"a call of {_operator(event)}"
     if isinstance(event, Death):
         return f"the end of {_named(event.storage, recording)}"
     return "the begin of a backward pass"

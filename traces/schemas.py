@@ -12,13 +12,11 @@ import torch
 from torch._ops import HigherOrderOperator
 
 from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
-from .importers.et_schemas import RUNNING_STATISTICS, TRAINING_ARGUMENT
+from .importers.et_schemas import RUNNING_STATISTICS
 from .storages import dense_tensors
 
-# Operators whose schema hides that they write to the running mean and variance when training.
-HIDDEN_WRITES = {
-    name.removeprefix("aten::"): frozenset(places) for name, places in RUNNING_STATISTICS.items()
-}
+# Operators whose schema hides that they write to the running mean and variance.
+HIDDEN_WRITES = {name.removeprefix("aten::"): hidden for name, hidden in RUNNING_STATISTICS.items()}
 COLLECTIVES = ("c10d", "_c10d_functional", "_dtensor")
 
 
@@ -174,6 +172,4 @@ def _role(namespace: str, name: str) -> int:
 def written_arguments(traits: Traits, args: Any) -> frozenset[int | str]:
     """Return the arguments that a call writes to, those that the schema hides included."""
     hidden = HIDDEN_WRITES.get(traits.name)
-    if hidden and len(args) > TRAINING_ARGUMENT and args[TRAINING_ARGUMENT]:
-        return traits.written | hidden
-    return traits.written
+    return traits.written if hidden is None else traits.written | hidden.of_call(args)

@@ -26,6 +26,7 @@ from .devices import device
 from .estimating import with_estimated_times
 from .guarding import fake_tensors, said_of_fakes
 from .marks import listeners
+from .merging import UnlikeRepeatsError
 from .naming import models_of
 from .recording import Recording
 from .sessions import Session, after_steps, before_forward
@@ -186,10 +187,12 @@ class _Watch:
         wanted = self._wanted
         try:
             merged = repeats(recording, n_repeats, wanted.steps)
+        except UnlikeRepeatsError as error:
+            several = f"--steps {error.period * wanted.steps}" if error.period else "--steps N"
+            hint = f"{several} takes those that take turns as one, --repeat 1 a single step"
+            raise TraceError(f"{error}; {hint}", self._script) from None
         except TraceError as error:
-            hint = "; --repeat 1 takes one step as it is, --steps N several that take turns"
-            hint = hint if n_repeats > 1 else ""
-            raise TraceError(f"{error}{hint}", self._script) from None
+            raise TraceError(str(error), self._script) from None
         if n_repeats == wanted.repeat:
             return merged
         note = f"{n_repeats} repeats instead of {wanted.repeat}: the script ended"

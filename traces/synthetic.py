@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import InputError, UnknownNameError
+from ..errors import UnknownNameError, UsageError
 from ..garbage import collection_paused
 from ..opcodes import CALL, PHASE_BACKWARD, PHASE_FORWARD, RELEASE
 from .builder import TraceBuilder
@@ -314,7 +314,7 @@ def synthetic(spec: str) -> Trace:
     for part in given.split(","):
         key, is_option, value = part.rpartition("=")
         if not value.isdecimal() or (is_option and key in options):
-            raise InputError(f"synthetic trace {show(spec)}: {show(part)} is no number; {EXAMPLES}")
+            raise UsageError(f"synthetic trace {show(spec)}: {show(part)} is no number; {EXAMPLES}")
         if is_option:
             options[key] = int(value)
         else:
@@ -322,7 +322,7 @@ def synthetic(spec: str) -> Trace:
     try:
         inspect.signature(FAMILIES[family]).bind(*values, **options)
     except TypeError as error:
-        raise InputError(f"synthetic trace {show(spec)}: {error}; {EXAMPLES}") from None
+        raise UsageError(f"synthetic trace {show(spec)}: {error}; {EXAMPLES}") from None
     return replace(FAMILIES[family](*values, **options), name=spec)
 
 
@@ -334,4 +334,4 @@ def _check(smallest: int, largest: int, **values: int) -> None:
     for name, value in values.items():
         if not smallest <= value <= largest:
             rule = f"not from {smallest:,} to {largest:,}"
-            raise InputError(f"synthetic trace: {name} {value:,} is {rule}")
+            raise UsageError(f"synthetic trace: {name} {value:,} is {rule}")

@@ -1,13 +1,16 @@
 """stacking: a tree search from the lowest address up, below a capacity; can prove that none fits.
 
-After MiniMalloc (Moffitt, ASPLOS 2023). Several orders of preference take turns, each time with
-more nodes; later ones are disturbed at random, and prefer what lives where earlier searches failed:
-what one order never finds, another has at once. The kernels are in ``stacking.py`` of the package.
+After MiniMalloc (Moffitt, ASPLOS 2023). Several orders of preference take turns; later ones are
+disturbed at random, and prefer what lives where earlier searches failed: what one order never
+finds, another has at once. Two series run side by side, each on a processor: one looks at more
+nodes each time around, in the other all searches are short. The kernels are in ``stacking.py`` of
+the package.
 """
 
 from __future__ import annotations
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +22,6 @@ from ...stacking_state import (
     FAILED_FIELDS,
     FOUND,
     FRAME_FIELDS,
-    GOING_ON,
     IMPOSSIBLE,
     NO_ROOM,
     NONE,
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 MOST_BUFFERS = 3_000  # the stacks of a search grow with the square
-FIRST_NODES, CHUNK_NODES = 2_000, 500
-GROWTH = 1.2  # of the nodes, each time around
+FIRST_NODES, TURN_NODES = 2_000, 500
+GROWTHS = (1.2, 1.0)  # of the nodes, each time around, in two series of searches
 KNOWN_STATES = 1 << 18
 NOISES, WEIGHTS = (0.1, 0.3, 0.6), (0.0, 1.0, 3.0)  # of disturbance, and of failures
 FADING = 0.8  # what is left of earlier failures, search by search
@@ -68,36 +70,20 @@ def stack_below(search: Search, capacity: int) -> bool:
     """Look for a plan no higher than that; say whether it was found, or is impossible."""
     solid = np.flatnonzero(search.buffers.size > 0)
     buffers = search.buffers.part(solid)
-    orders, stack = _Orders(buffers, search.seed), _stack(buffers, search.seed)
-    nodes = float(FIRST_NODES)
-    while True:
-        for names in _FEATURES:
-            order = orders.order(names)
-            stack.by_rank[:] = order
-            stack.rank[order] = np.arange(len(order))
-            tree = _tree(buffers, stack, capacity)
-            code = _take_nodes(search, stack, tree, int(nodes))
-            if code == FOUND:
-                address = np.zeros(len(search.buffers), np.int64)
-                address[solid] = tree.at
-                search.offer(address)
-            if code in (FOUND, IMPOSSIBLE):
-                return True
-            if code == NO_ROOM or search.is_over:
+    series = [_Restarts(buffers, capacity, search.seed, growth) for growth in GROWTHS]
+    with ThreadPoolExecutor(len(series)) as threads:
+        while True:
+            # In step, so that which is the first to find a plan does not depend on the machine.
+            codes = list(threads.map(_Restarts.go_on, series))
+            for one, code in zip(series, codes, strict=True):
+                if code == FOUND:
+                    address = np.zeros(len(search.buffers), np.int64)
+                    address[solid] = one.tree.at
+                    search.offer(address)
+                if code in (FOUND, IMPOSSIBLE):
+                    return True
+            if NO_ROOM in codes or search.is_over:
                 return False
-            orders.learn(tree.failures)
-        nodes *= GROWTH
-        orders.is_first = False
-
-
-def _take_nodes(search: Search, stack: Stack, tree: Tree, nodes: int) -> int:
-    """Look at so many nodes, fewer when time is over."""
-    code = GOING_ON
-    for _ in range(-(-nodes // CHUNK_NODES)):
-        code = search_entry().function(stack, tree, CHUNK_NODES)
-        if code != GOING_ON or search.clock.is_over:
-            break
-    return code
 
 
 def _unit(buffers: Buffers) -> int:
@@ -117,10 +103,55 @@ _FEATURES = (
 )
 
 
-class _Orders:
-    """Orders of preference, one after another; the first ones are not disturbed."""
+class _Restarts:
+    """Searches one after another, each in another order; one at a time, a turn at a time.
 
-    def __init__(self, buffers: Buffers, seed: int) -> None:
+    Parameters
+    ----------
+    buffers : Buffers
+        Of which none is empty.
+    capacity, seed : int
+    growth : float
+        How many times as many nodes a search may look at each time around. Where that is 1, all
+        are short, and the orders are disturbed from the start.
+
+    Attributes
+    ----------
+    tree : Tree
+        The search under way.
+    """
+
+    def __init__(self, buffers: Buffers, capacity: int, seed: int, growth: float) -> None:
+        self._buffers, self._capacity, self._growth = buffers, capacity, growth
+        self._orders, self._stack = _Orders(buffers, seed, growth > 1), _stack(buffers, seed)
+        self._nodes, self._names = float(FIRST_NODES), list(_FEATURES)
+        self._begin()
+
+    def go_on(self) -> int:
+        """Look at some more nodes, in another search if this one has had its share."""
+        if self._left <= 0:
+            self._orders.learn(self.tree.failures)
+            self._begin()
+        self._left -= TURN_NODES
+        return int(search_entry().function(self._stack, self.tree, TURN_NODES))
+
+    def _begin(self) -> None:
+        """Begin with the next order."""
+        if not self._names:
+            self._names = list(_FEATURES)
+            self._nodes *= self._growth
+            self._orders.is_first = False
+        order = self._orders.order(self._names.pop(0))
+        self._stack.by_rank[:] = order
+        self._stack.rank[order] = np.arange(len(order))
+        self.tree = _tree(self._buffers, self._stack, self._capacity)
+        self._left = int(self._nodes)
+
+
+class _Orders:
+    """Orders of preference, one after another; the first ones may be left as they are."""
+
+    def __init__(self, buffers: Buffers, seed: int, is_first: bool) -> None:
         self._first, self._end, count = sections(buffers)
         life = (buffers.upper - buffers.lower).astype(float)
         width, size = (self._end - self._first).astype(float), buffers.size.astype(float)
@@ -128,7 +159,7 @@ class _Orders:
         self._features |= {"surface": width * size, "load": peak_in_life(buffers).astype(float)}
         self._failures = np.zeros(count + 1)
         self._random = np.random.default_rng(seed)
-        self.is_first = True
+        self.is_first = is_first  # these are not disturbed
 
     def learn(self, failures: Int64) -> None:
         """Take how often a search failed in each section."""

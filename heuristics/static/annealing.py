@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...jit import Entry, entry
-from ...randomness import seeded
-from ...schedules import GraphArrays
-from ...sequences import LONGEST_CHAIN, SEARCH_FIELDS, Sequences, anneal, make_fit
-from ...static_graph import (
-    Schedule,
-    StaticGraph,
-    free_after_last_use,
-    naive_peak_bytes,
-    naive_schedule,
-)
+from ...sequences import Sequences
+from ...static_graph import Schedule, StaticGraph, naive_peak_bytes, naive_schedule
 from ..parameters import Whole
 from .clock import Clock
+from .descending import annealer, best_of, fitter, new_search
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
 from .starting import best_start
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
 # Of the time: for the search, a tenth is for what comes after; of that, for what is started from.
@@ -33,8 +20,7 @@ SEARCH_SHARE, START_SHARE = 0.9, 0.17
 ROUNDS, MOST_STEPS = 4, 1_000_000
 # Where the temperature begins, of the mean cost of a repeat; where it ends, of where it begins.
 HOT, COLD = 0.5, 0.01
-REPAIRS_PER_NODE, MOST_REPEATS, GREEDY_TRIES = 8, 40, 8
-NO_COST = np.iinfo(np.int64).max
+REPAIRS_PER_NODE, GREEDY_TRIES = 8, 8
 
 
 @planner(
@@ -72,58 +58,15 @@ def annealing(
     clock = Clock(time_limit).part(SEARCH_SHARE)
     known = best_start(graph, budget, starts, clock.part(START_SHARE))
     best = known.schedule
-    search = _search(graph, budget, seed, [] if best is None else best.order.tolist())
+    search = new_search(graph, budget, seed, () if best is None else best.order.tolist())
     found = _greedy(graph, search, clock)
     if best is None and not found:
         return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message="no plan fits")
     _improve(graph, search, clock, steps or min(20_000 + 1000 * graph.n_nodes, MOST_STEPS))
-    here = search.run[0]
-    known.offer(free_after_last_use(graph, search.best[: here.best_length] % graph.n_nodes))
+    known.offer(best_of(graph, search))
     return PlannerResult(
         FEASIBLE, known.schedule, details={"first_plan_seconds": known.first_seconds}
     )
-
-
-def _codes(graph: StaticGraph, order: Sequence[int]) -> NDArray[np.int32]:
-    """Mark the repeats in an order of nodes."""
-    codes, fresh = [], 0
-    for node in order:
-        codes.append(node if node == fresh else node + graph.n_nodes)
-        fresh += node == fresh
-    return np.array(codes, np.int32)
-
-
-def _search(graph: StaticGraph, budget: int, seed: int, order: Sequence[int]) -> Sequences:
-    """Make a search that has reached a start, if there is one."""
-    n_nodes, codes = graph.n_nodes, _codes(graph, order)
-    capacity = max(MOST_REPEATS * n_nodes, 2 * len(codes)) + LONGEST_CHAIN
-    sequences = {name: np.zeros(capacity, np.int32) for name in ("order", "trial", "best")}
-    run = np.zeros(1, SEARCH_FIELDS)
-    run["random"], run["fixed"], run["budget"] = seeded(seed), graph.fixed_bytes, budget
-    run["best_cost"] = run["cost"] = NO_COST
-    if len(codes):
-        for name in ("order", "best"):
-            sequences[name][: len(codes)] = codes
-        run["length"] = run["best_length"] = len(codes)
-        run["cost"] = run["best_cost"] = int(graph.cost[list(order)].sum())
-    return Sequences(
-        **sequences,
-        producer=np.array(graph.producer),
-        next_use=np.zeros(graph.n_values, np.int32),
-        chain=np.zeros(LONGEST_CHAIN, np.int32),
-        in_chain=np.zeros(n_nodes, np.uint8),
-        run=run.view(np.recarray),
-    )
-
-
-@functools.cache
-def _anneal() -> Entry:
-    return entry(anneal, (GraphArrays, Sequences))
-
-
-@functools.cache
-def _make_fit() -> Entry:
-    return entry(make_fit, (GraphArrays, Sequences))
 
 
 def _greedy(graph: StaticGraph, search: Sequences, clock: Clock) -> bool:
@@ -137,7 +80,7 @@ def _greedy(graph: StaticGraph, search: Sequences, clock: Clock) -> bool:
         here.noise, here.trial_length, here.trial_cost = noise, graph.n_nodes, graph.base_cost
         search.trial[: graph.n_nodes] = np.arange(graph.n_nodes)
         for _ in range(REPAIRS_PER_NODE * graph.n_nodes // FIRST_STEPS + 1):
-            answer = _make_fit().function(graph.arrays, search, FIRST_STEPS)
+            answer = fitter().function(graph.arrays, search, FIRST_STEPS)
             if answer or clock.is_over:
                 break
         if answer == 1:
@@ -172,7 +115,7 @@ def _cool_down(graph: StaticGraph, search: Sequences, steps: int, clock: Clock) 
     while done < steps:
         lap = Clock()
         asked = min(chunk, steps - done)
-        taken = _anneal().function(graph.arrays, search, asked)
+        taken = annealer().function(graph.arrays, search, asked)
         done += asked
         if taken < asked or clock.is_over:
             return

@@ -2,7 +2,8 @@
 
 Planners ask a `Clock` whether there is time left, and nothing else. Inside `interrupts_caught`,
 the first Ctrl-C makes every clock be over, so that a planner answers with the best plan so far,
-just as at its limit; a second one is raised as usual.
+just as at its limit; a second one is raised as usual. While something is compiled, which happens
+once for a version, all clocks stand still.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from ...jit import compiling
 
 INTERRUPTED = "interrupted"  # what a planner's message says then
 _LEAST = 0.01  # seconds, for solvers
@@ -39,6 +42,10 @@ class _Ctrl:
 _ctrl = _Ctrl()
 
 
+def _now() -> float:
+    return time.monotonic() - compiling.seconds
+
+
 class Clock:
     """What is left of a time limit.
 
@@ -49,13 +56,13 @@ class Clock:
     """
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._started = time.monotonic()
+        self._started = _now()
         self._seconds = seconds
 
     @property
     def spent(self) -> float:
         """Seconds since it was made."""
-        return time.monotonic() - self._started
+        return _now() - self._started
 
     @property
     def left(self) -> float | None:

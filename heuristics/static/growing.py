@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ...static_graph import Schedule, StaticGraph
 from . import retention
 from .held_solving import narrowed
 from .registry import INFEASIBLE, OPTIMAL, OPTIMAL_FOR_CV, TIME_LIMIT, PlannerResult
-from .searching import Search
+from .searching import Runs, Search
 from .solving import DONE
 from .stage_problem import StageProblem
 
@@ -18,6 +22,13 @@ _FIRST_TRY = 0.7  # part of the time for a schedule that fits, before the least 
 
 class Growing(Search):
     """A search whose solver computes a node at most so often.
+
+    Parameters
+    ----------
+    graph, budget, starts, time_limit
+        As for `Search`.
+    most_runs : int or None
+        How often schedules may compute a node, starts among them; None: as often as they do.
 
     Attributes
     ----------
@@ -29,6 +40,22 @@ class Growing(Search):
 
     solved_runs: int | None = None
     narrow: StageProblem | None = None
+
+    def __init__(
+        self,
+        graph: StaticGraph,
+        budget: int | None,
+        starts: Sequence[Schedule],
+        time_limit: float | None,
+        most_runs: int | None = None,
+    ) -> None:
+        self.most_runs = most_runs
+        super().__init__(graph, budget, starts, time_limit)
+
+    def offer(self, schedule: Schedule, runs: Runs) -> None:
+        """Take a schedule as `Search` does, if it computes no node too often."""
+        if self.most_runs is None or _most_runs_of(schedule) <= self.most_runs:
+            super().offer(schedule, runs)
 
     def problem(self, most_cost: int | None) -> StageProblem:
         """Give the problem of schedules that cost at most so much."""
@@ -110,8 +137,8 @@ class Growing(Search):
 
     def _conclude(self, most_runs: int) -> None:
         """Note that nothing under this limit is better than the best."""
+        self.solved_runs = most_runs
         if self.cost is not None:
-            self.solved_runs = most_runs
             self._raise_bound_under(most_runs, self.cost)
         if self._dearer(most_runs) is None:
             self.is_proven = True
@@ -133,9 +160,21 @@ class Growing(Search):
 
     def answer(self) -> PlannerResult:
         """Give the answer."""
-        if self.solved_runs is None:
+        solved = self.solved_runs
+        if solved is None or self.is_proven:
             return self.result()
-        return self.result(f"{OPTIMAL_FOR_CV}{self.solved_runs}", computations=self.solved_runs)
+        often = "once" if solved == 1 else f"{solved} times"
+        under = f"no plan by stages that computes a node at most {often}"
+        if self.best is None:
+            return replace(self.result(computations=solved), message=f"{under} fits")
+        if self.runs and _most_runs_of(self.best) <= solved:
+            return self.result(f"{OPTIMAL_FOR_CV}{solved}", computations=solved)
+        return replace(self.result(computations=solved), message=f"{under} is cheaper")
+
+
+def _most_runs_of(schedule: Schedule) -> int:
+    """Count how often the node runs that runs most often."""
+    return int(np.bincount(schedule.order).max(initial=0))
 
 
 def grow(search: Growing, first: int, last: int) -> None:

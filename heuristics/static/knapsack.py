@@ -11,7 +11,7 @@ PyTorch, torch/_functorch: ``activation_memory_budget`` and ``activation_memory_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from ...errors import InputError
 from ...static_graph import StaticGraph
 from ..parameters import Number, OneOf
-from ..user_files import load_function
 from .clock import Clock
+from .own_solver import SolverEnded, checked, own_solver
 from .registry import PlannerResult, planner
 from .saving import always_saved, kept_of_saved, needs
 from .segments import NO_BACKWARD, forward_nodes
@@ -103,6 +103,7 @@ class Items:
     def __init__(self, graph: StaticGraph) -> None:
         self.graph = graph
         self.saved: dict[float, list[int]] = {}  # what the solver has answered
+        self.late: SolverEnded | None = None  # how it ended when the time was up
         again = needs(graph, always_saved(graph))
         self.nodes = sorted(again.made_again)
         self.values = [
@@ -118,34 +119,38 @@ class Items:
         if part >= 1:  # rounding must not lose anything
             self.saved[part] = list(range(len(self.nodes)))
         elif self.nodes and part not in self.saved:
-            try:
-                answer = solver(list(self.memory), list(self.runtimes), part)
-            except Exception as error:  # a user's own may do anything
-                what = f"{type(error).__name__}: {error}"
-                raise InputError(f"knapsack: solver, with max_memory {part:g}: {what}") from error
-            self.saved[part] = self._checked(answer)
+            self.saved[part] = self._asked(solver, part)
         saved = self.saved.get(part, [])
         return kept_of_saved(self.graph, {v for i in saved for v in self.values[i]})
 
-    def _checked(self, answer: Any) -> list[int]:
+    def _asked(self, solver: Solver, part: float) -> list[int]:
+        where = f"knapsack: solver, with max_memory {part:g}"
         try:
-            saved = sorted({int(i) for i in answer[1]})
-        except (TypeError, ValueError, IndexError, KeyError):
-            saved = [-1]
-        if saved and not 0 <= saved[0] <= saved[-1] < len(self.nodes):
-            rule = "(time saved, places to save, places to compute again)"
-            raise InputError(f"knapsack: solver: it gave {str(answer)[:80]}: it gives {rule}")
-        return saved
+            return checked(solver(list(self.memory), list(self.runtimes), part), len(self.nodes))
+        except SolverEnded:
+            raise
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+        except (Exception, SystemExit) as error:  # a user's own may do anything
+            raise InputError(f"{where}: {type(error).__name__}: {error}") from error
+
+    def answered(self, solver: Solver, parts: Iterable[float]) -> Iterator[float]:
+        """Give the parts for which the solver has an answer; until the time is up, if one has."""
+        for part in parts:
+            try:
+                self.kept(solver, part)
+            except SolverEnded as ended:
+                if not (ended.is_late and self.saved):
+                    raise
+                self.late = ended
+                return
+            yield part
 
 
-def _solver(solver: str | Solver) -> Solver:
+def _solver(solver: str | Solver, clock: Clock) -> Solver:
     if callable(solver):
         return solver
-    if solver in SOLVERS:
-        return SOLVERS[solver]
-    loaded = load_function(solver)
-    assert loaded is not None
-    return loaded.function
+    return SOLVERS[solver] if solver in SOLVERS else own_solver(solver, clock)
 
 
 @planner(
@@ -165,11 +170,19 @@ def knapsack(
     """Save what spares most time in a part of the activation memory; the cheapest part that fits.
 
     ``part=0.5`` fixes it. ``solver`` is dp, greedy, ilp, or a function
-    ``(memory, runtimes, max_memory)``: ``file.py:function``.
+    ``(memory, runtimes, max_memory)``: ``file.py:function``, which runs in a process of its own.
     """
-    clock, solve = Clock(time_limit), _solver(solver)
+    clock = Clock(time_limit)
+    solve = _solver(solver, clock.part(0.5))  # the other half is for schedules
     if not forward_nodes(graph):
         return NO_BACKWARD
     items = Items(graph)
     parts = [part] if part >= 0 else [step / STEPS for step in reversed(range(STEPS + 1))]
-    return cheapest(graph, budget, parts, lambda part: items.kept(solve, part), clock=clock)
+    choices = items.answered(solve, parts)
+    try:
+        found = cheapest(graph, budget, choices, lambda part: items.kept(solve, part), clock=clock)
+    except SolverEnded as ended:
+        return PlannerResult(ended.status, message=str(ended))
+    if found.schedule is None and items.late is not None:
+        return PlannerResult(items.late.status, message=str(items.late))
+    return found

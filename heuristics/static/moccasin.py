@@ -32,9 +32,10 @@ def moccasin(
 ) -> PlannerResult:
     """Solve for intervals in which values are kept; a node is computed at most cv times.
 
-    With ``cv=0`` that limit grows from 2 until no node's next computation could pay.
+    With ``cv=0`` that limit grows from 2 until no node's next computation could pay; a start that
+    computes a node more often is then an answer too, and what is said is `feasible`.
     """
-    search = Growing(graph, budget, starts, time_limit)
+    search = Growing(graph, budget, starts, time_limit, cv or None)
     if cv:
         grow(search, cv, cv)
         return search.answer()

@@ -96,13 +96,6 @@ class PlannerResult:
     predicted: Evaluation | None = None
     solve_seconds: float = 0.0
 
-    @property
-    def gap(self) -> float | None:
-        """How much the schedule costs above the bound, as a fraction of the bound."""
-        if self.predicted is None or self.bound is None:
-            return None
-        return self.predicted.cost / self.bound - 1 if self.bound else 0.0
-
 
 Function = Callable[..., PlannerResult]
 

@@ -21,6 +21,7 @@ from .stage_problem import StageProblem, stage_problem
 from .stages import Kept, by_stage, span, trim
 
 Runs = list[tuple[int, int]]  # stage and node of each computation, in order
+BEYOND_STAGES = "a start computes a node twice in a stage; no plan by stages is as cheap"
 
 
 class Search:
@@ -88,8 +89,8 @@ class Search:
         self.offer_runs([(at, v) for at, nodes in enumerate(by_stage(computed)) for v in nodes])
 
     def less(self) -> int | None:
-        """Give what a better schedule costs at most."""
-        return None if self.cost is None else self.cost - 1
+        """Give what a wanted schedule costs at most: less than the best, if that is by stages."""
+        return None if self.cost is None else self.cost - bool(self.runs)
 
     def problem(self, most_cost: int | None) -> StageProblem:
         """Give the problem of schedules that cost at most so much."""
@@ -127,9 +128,12 @@ class Search:
         if self.best is None:
             status, message = self._without_plan()
             return PlannerResult(status, None, self.bound, IN_ORDER, message, details)
+        message = self.ended.message
         if self.is_proven or self.cost == self.graph.base_cost:
+            if not self.runs:  # a start: whether another such is better, no proof by stages says
+                return PlannerResult(FEASIBLE, self.best, message=BEYOND_STAGES, details=details)
             status, self.bound = OPTIMAL, self.cost or 0
-        return PlannerResult(status, self.best, self.bound, IN_ORDER, self.ended.message, details)
+        return PlannerResult(status, self.best, self.bound, IN_ORDER, message, details)
 
     def _without_plan(self) -> tuple[str, str]:
         need, node = least_budget(self.graph)

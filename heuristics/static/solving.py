@@ -220,12 +220,25 @@ def _answer(module: str, function: str, args: tuple[Any, ...]) -> tuple[int, Any
     except MemoryError:
         return _MEMORY, "the solver ran out of memory"
     except ModuleNotFoundError as error:
-        return _MISSING, f"{error.name} is not installed: pip install 'rematsim[solve]'"
-    except Exception as error:  # whatever a solver raises is its failure, and named
+        return _MISSING, f"{error.name} is not installed: pip install ortools"
+    except BaseException as error:  # whatever a solver raises is its failure, and named
+        if isinstance(error, SystemError) and _is_memory_short():
+            return _MEMORY, "the solver ran out of memory"
         return (
             _FAILED,
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
         )
+
+
+def _is_memory_short() -> bool:
+    """Whether much of the allowed memory was taken: a library that was refused may say anything."""
+    try:
+        import resource
+
+        allowed = resource.getrlimit(resource.RLIMIT_DATA)[0]
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > allowed // 2 > 0
+    except (ImportError, OSError, ValueError):
+        return False
 
 
 def _limit(memory_gb: float) -> None:

@@ -1,4 +1,7 @@
-"""Where searches start: the best of what is known and of the trivial planners' plans that fit."""
+"""Where searches start: the best of what is known and of the trivial planners' plans that fit.
+
+Where nothing is known, there is first what `descending.py` finds, which is mostly there at once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ...static_graph import Schedule, StaticGraph, evaluate
 from .clock import Clock, is_interrupted
+from .descending import descend
 from .registry import get
 
 QUICK = ("keep-all", "rotor", "m-of-n", "every-kth", "chen-sqrt(points=articulation)", "chen-sqrt")
@@ -15,7 +19,8 @@ LAST_RESORTS = ("treewidth", "revolve")
 FIRST = ("on-demand",)  # takes least time, and needs hardly more memory than any plan
 SLOW = ("chen-greedy(points=articulation)", "knapsack", "chen-greedy", "checkpoint-last")
 TRIVIAL = (*QUICK, *SLOW)
-LEAST_PART, LAST_PART = 0.2, 0.4  # of the time that is left for all, for one of them
+# Of the time that is left for all, for one of them.
+DESCENT_PART, LEAST_PART, LAST_PART = 0.5, 0.2, 0.4
 
 
 @dataclass
@@ -67,6 +72,10 @@ def best_start(graph: StaticGraph, budget: int, starts: Sequence[Schedule], cloc
     best = Start(graph, budget)
     for schedule in starts:
         best.offer(schedule)
+    if best.schedule is None:
+        descended = descend(graph, budget, clock=clock.part(DESCENT_PART))
+        if descended is not None:
+            best.offer(descended)
     for method in (*FIRST, *QUICK, *LAST_RESORTS, *SLOW):
         if method in (*FIRST, *LAST_RESORTS) and best.schedule is not None:
             continue

@@ -137,9 +137,12 @@ def _wanted(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spread(recording: Recording) -> str:
-    """Say how many repeats there are, and how much they differ."""
+    """Say how many repeats there are, and how much they differ.
+
+    The sum of medians is no median of sums, and may lie outside their range.
+    """
     least, most = min(recording.totals_ns), max(recording.totals_ns)
-    return f"{recording.repeats}, of {format_ns(least)} to {format_ns(most)}"
+    return f"{recording.repeats}; the recordings took {format_ns(least)} to {format_ns(most)}"
 
 
 def _tell(log: Capture, path: str, device: str) -> None:
@@ -148,7 +151,9 @@ def _tell(log: Capture, path: str, device: str) -> None:
     if trace.times_estimated:
         times = f"estimated for {device}"
     else:
-        times = f"median of {_spread(log.recording)}" if repeats > 1 else "measured once"
+        times = (
+            f"each call's median of {_spread(log.recording)}" if repeats > 1 else "measured once"
+        )
     for note in log.notes:
         click.echo(f"rematsim: note: {note}", err=True)
     click.echo(

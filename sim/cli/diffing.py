@@ -52,13 +52,15 @@ def command(
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
-        _print(rows, (plans[0].method or first, plans[1].method or second), shows_all)
+        for letter, plan, path in zip("AB", plans, (first, second), strict=True):
+            click.echo(printable(f"{letter}: {f'{plan.method}, ' * bool(plan.method)}{path}"))
+        click.echo()
+        _print(rows, shows_all)
     return 0
 
 
-def _print(rows: list[Difference], names: tuple[str, str], shows_all: bool) -> None:
-    """Say which plans they are, and how they differ."""
-    click.echo(printable(f"A: {names[0]}") + "\n" + printable(f"B: {names[1]}") + "\n")
+def _print(rows: list[Difference], shows_all: bool) -> None:
+    """Say how they differ."""
     print_differences(rows, ("A", "B"), len(rows) if shows_all else SHOWN, "--all")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from . import options
-from .loading import load_given
+from .loading import load_of_plan
 from .output import check_writable, print_json
 from .replay import NOT_OK, as_object, save_timeline_of
 from .telling import print_run
@@ -45,7 +45,7 @@ def command(
     check_writable(save_run)
     check_writable(given["timeline"])
     loaded_plan = load_plan(plan)
-    loaded = load_given(trace, cache=not no_cache)
+    loaded = load_of_plan(loaded_plan, plan, trace, cache=not no_cache)
     result = execute(
         loaded,
         loaded_plan,

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from . import options
 from .loading import load_given
 from .output import print_json
+from .telling import print_floor
 
 if TYPE_CHECKING:
     from ..explaining import Explanation
@@ -121,6 +122,8 @@ def _show(told: Explanation, given: dict[str, Any]) -> None:
 
     top = given["top"] or SHOWN
     stories.print_head(told)
+    if told.story.trace is not None:
+        print_floor(told.result, told.story.trace)
     if not (given["storages"] or given["calls"] or given["moments"]):
         stories.print_summary(told, top)
     for moment in given["moments"]:

@@ -5,12 +5,15 @@ It only shows what is defined elsewhere; `COLUMN_MEANINGS` alone is written here
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 
 import click
 
 from . import options
 from .output import print_json
+
+WIDTH, LEAST_WIDTH = 100, 40  # of a list in letters, and of what stands beside the names
 
 COLUMN_MEANINGS = {
     "trace": "name in the manifest, or the file's stem",
@@ -46,7 +49,7 @@ COLUMN_MEANINGS = {
     "times": "measured, or estimated by a cost model",
     "planner_status": "how the planner ended: optimal, feasible, time_limit ...; empty if none",
     "bound_slowdown": "no schedule within the budget is faster",
-    "gap": "how far the plan's predicted cost, or the run, is above the bound",
+    "gap": "how far the slowdown is above the bound",
     "solve_seconds": "seconds that planning took on this machine",
     "predicted_slowdown": "slowdown that the planner's graph predicts",
     "predicted_peak_bytes": "bytes at the peak that it predicts",
@@ -113,7 +116,14 @@ def command(what: str | None, as_json: bool) -> None:
             click.echo(f"{chr(10) if place else ''}{name}")
         width = max(map(len, entries), default=0)
         for entry, meaning in entries.items():
-            click.echo(f"  {entry:<{width}}  {meaning}".rstrip())
+            _print_entry(f"  {entry:<{width}}  ", meaning)
+
+
+def _print_entry(head: str, meaning: str) -> None:
+    """Print a name and what it means, broken into lines where it is long."""
+    lines = textwrap.wrap(meaning, max(WIDTH - len(head), LEAST_WIDTH)) or [""]
+    for number, line in enumerate(lines):
+        click.echo(f"{' ' * len(head) if number else head}{line}".rstrip())
 
 
 def _heuristics() -> dict[str, str]:

@@ -32,7 +32,9 @@ def load_of_plan(plan: Plan, path: str, given: str | None, *, cache: bool) -> Tr
     where = given or plan.source
     if not where:
         raise PlanError(f"{path}: it does not say where its trace is: give --trace")
-    return load_given(where, cache=cache)
+    trace = load_given(where, cache=cache)
+    plan.check_trace(trace)
+    return trace
 
 
 def why_impossible(trace: Trace, plan: Plan, path: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from .. import __version__
-from ..errors import BudgetError, RematsimError, Terminated, UnknownNameError
+from ..errors import RematsimError, Terminated, UsageError
 from ..traces.wording import printable
 from .leaving import leave
 from .options import SETTINGS, debug_option
@@ -30,6 +30,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 # Sub-command -> its module here, which has a function of the same name.
 COMMANDS = {
     "capture": "capture",
+    "fits": "fits",
     "replay": "replay",
     "plan": "planning",
     "execute": "execute",
@@ -155,7 +156,7 @@ def _end(error: BaseException, is_debugging: bool) -> int:
         if isinstance(error, BrokenPipeError):
             return FAILED
     _tell(f"error: {_described(error)}")
-    return USAGE if isinstance(error, UnknownNameError | BudgetError) else FAILED
+    return USAGE if isinstance(error, UsageError) else FAILED
 
 
 def _described(error: BaseException) -> str:

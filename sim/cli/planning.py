@@ -91,7 +91,7 @@ def _print(planned: Planned) -> None:
     if row.bound_slowdown is not None:
         lines["bound"] = f"{row.bound_slowdown:.4f} ({found.bound_scope})"
     if row.gap is not None:
-        lines["gap"] = f"{row.gap:.2%}"
+        lines["gap"] = f"{row.gap:.2%} (executed)"
     if row.predicted_slowdown is not None:
         lines["predicted"] = (
             f"{row.predicted_slowdown:.4f}, peak {format_bytes(row.predicted_peak_bytes)}"

@@ -70,7 +70,11 @@ def command(
     if Path(source).suffix.lower() == ".run" and kind in (None, "addresses"):
         run = read_run(source)
         plan_bytes = _planned(run) if has_addresses(run) else None
-    paths = [str(path) for path in plot(source, kind, out, run, highest, plan_bytes, **chosen)]
+    before = set(Path(out).iterdir()) if out and Path(out).is_dir() else set()
+    written = plot(source, kind, out, run, highest, plan_bytes, **chosen)
+    for replaced in sorted(before.intersection(written)):
+        click.echo(f"rematsim: note: {replaced} was there before, and is replaced", err=True)
+    paths = list(map(str, written))
     if as_json:
         print_json(paths)
         return

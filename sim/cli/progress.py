@@ -113,10 +113,15 @@ class Waiting:
         self._thread.join()
 
     def _show(self) -> None:
+        from ..heuristics.static.clock import Clock
+        from ..jit import compiling
+
         is_terminal = sys.stderr.isatty()
-        started = time.monotonic()
+        clock = Clock()
         while not self._is_over.wait(1.0 if is_terminal else LINE_SECONDS):
-            line = f"rematsim: {self._what}, {time.monotonic() - started:.0f}{self._of} s"
+            line = f"rematsim: {self._what}, {clock.spent:.0f}{self._of} s"
+            if compiling.is_going_on:
+                line += f"; compiling for {compiling.seconds:.0f} s, once for this version, beside"
             click.echo(f"\r{line}" if is_terminal else line, err=True, nl=not is_terminal)
         if is_terminal:
             click.echo("\r\033[K", err=True, nl=False)

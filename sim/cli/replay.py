@@ -13,7 +13,7 @@ import click
 from . import options
 from .loading import load_given
 from .output import check_writable, print_json
-from .telling import print_run
+from .telling import print_floor, print_run
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -75,6 +75,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         print_json(as_object(result))
     else:
         print_run(result)
+        print_floor(result, loaded)
     if save_run is not None:
         result.save(save_run)
         click.echo(f"rematsim: saved the run in {save_run}", err=True)

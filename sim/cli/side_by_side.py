@@ -86,8 +86,8 @@ def command(files: tuple[str, ...], out: str | None, as_json: bool, **given: Any
         from ..analysis.output import save_figure
         from ..analysis.run_curves import compared_runs_figure
 
-        labels = [f"{one}: {name}" for one, name in zip(both.labels, names, strict=True)]
-        save_figure(compared_runs_figure(dict(zip(labels, both.runs, strict=True))), out)
+        lettered = dict(zip(both.labels, both.runs, strict=True))
+        save_figure(compared_runs_figure(lettered, names), out)
         click.echo(f"rematsim: drawn in {out}", err=True)
 
 

@@ -139,6 +139,8 @@ def _print_worth(told: Explanation, top: int) -> None:
         n_text=3,
     )
     larger = told.with_more(top)
+    if told.story.trace is None:
+        click.echo("\nthe run with so much more memory: --trace TRACE tries it")
     if larger:
         click.echo("\nthe run with room for the first of these more, and where these must stay:\n")
         rows = [_larger_cells(run, told.result.budget_bytes or 0) for run in larger]

@@ -61,18 +61,31 @@ def _heeds(row: Row, option: str) -> bool:
 
 
 def print_reasons(rows: Sequence[Row]) -> None:
-    """Say why there are no plans: once for each reason, whatever the numbers in it."""
-    kinds: dict[tuple[str, str], list[Row]] = {}
+    """Say why there are no plans: once for each reason, with the first row that it is told of.
+
+    Notes
+    -----
+    Rows of a method whose messages differ in numbers alone have the same reason. Methods stand in
+    one line only if all that is said is true of each: same rows, same numbers.
+    """
+    reasons: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row["kind"] == "static" and row["status"] != "ok":
             message = re.sub(r"\d[\d,.]*", "", str(row["message"]))
-            kinds.setdefault((_failure(row), message), []).append(row)
-    for (failure, _), alike in kinds.items():
-        methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alike))
-        first = alike[0]
-        title = _titles([_budget(first)])[0]
-        where = "" if len(alike) == 1 else f" ({first['trace']}, {title}; {len(alike)} rows)"
-        click.echo(printable(f"{failure}, {methods}: {first['message']}{where}"))
+            reasons.setdefault((str(row["method"]), message), []).append(row)
+    lines: dict[tuple[tuple[str, str, str, _Budget, str], ...], list[str]] = {}
+    for (method, _), alike in reasons.items():
+        told = tuple(
+            (_failure(row), *_trace(row), _budget(row), str(row["message"])) for row in alike
+        )
+        lines.setdefault(told, []).append(method)
+    for told, methods in lines.items():
+        failure, trace, _, budget, message = told[0]
+        [title] = _titles([budget])
+        more = f"; the first of {len(told)} rows" if len(told) > 1 else ""
+        click.echo(
+            printable(f"{failure}, {', '.join(methods)}: {message} ({trace}, {title}{more})")
+        )
 
 
 def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:

@@ -10,8 +10,10 @@ from .output import format_bytes, format_count, format_ns, print_fields
 
 if TYPE_CHECKING:
     from ..result import LiveSet, RunResult
+    from ..traces.trace import Trace
 
 MOST_CALLS = 5  # that hold what is in memory, shown
+MUCH_TOO_SMALL = 1000  # a budget so many times too small may lack its unit
 
 
 def print_run(result: RunResult) -> None:
@@ -56,6 +58,32 @@ def print_run(result: RunResult) -> None:
     print_fields(lines)
     _print_live("at the peak", result.live_at_peak)
     _print_live("when memory ran out", result.live_at_oom)
+
+
+def print_floor(result: RunResult, trace: Trace) -> None:
+    """Name the lowest budget worth trying, where a run failed below it.
+
+    Notes
+    -----
+    It is one where constants stay in memory and updates are copies: of other runs it says nothing.
+    """
+    from ..lowering import compile_trace
+    from ..requirements import requirements
+
+    is_bounded = result.kind == "online" and result.deallocation != "banish"
+    if result.status == "ok" or not is_bounded or result.mutation != "copy":
+        return
+    lowest = requirements(compile_trace(trace)).lowest_budget_bytes
+    budget = result.budget_bytes
+    if budget is None or budget >= lowest:
+        return
+    share = lowest / result.unlimited_peak_bytes
+    click.echo(
+        f"\nlowest budget worth trying: {format_bytes(lowest)} ({share:.3f}x), "
+        "rematsim info says why"
+    )
+    if budget * MUCH_TOO_SMALL < lowest:
+        click.echo(f"{format_bytes(budget)} may lack a unit: a number alone is bytes")
 
 
 def _addresses(result: RunResult) -> str:

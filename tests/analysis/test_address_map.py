@@ -88,6 +88,9 @@ def test_without_addresses_there_is_no_map() -> None:
         address_figure(run)
     with pytest.raises(InputError, match="no event log"):
         address_figure(simulate("synthetic:chain:4", "h_LRU"))
+    nothing = simulate("synthetic:chain:4", "h_LRU", 1, memory="arena", event_log=True)
+    with pytest.raises(InputError, match="nothing was ever in memory"):
+        address_figure(nothing)
 
 
 def test_a_saved_run_with_addresses_has_the_map_among_its_figures(tmp_path: Path) -> None:

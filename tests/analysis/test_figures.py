@@ -282,6 +282,14 @@ def test_only_what_is_proven_is_ringed(planned, panels_of):
     assert "proven optimal" not in legend_texts(overhead_figure(heuristics))
 
 
+@pytest.mark.parametrize(("highest", "top"), [(None, 1.8), (1.3, 1.3)])
+def test_a_bound_above_all_runs_is_in_the_picture(planned, panels_of, highest, top):
+    """Where every run failed the bound is all there is; the axis goes as far as it, or as asked."""
+    table = planned.assign(bound_slowdown=[1.8, 1.05] * 2)
+    [axes] = panels_of(overhead_figure(table, highest))
+    assert top <= axes.get_ylim()[1] < top + 0.2
+
+
 def test_a_bound_holds_down_to_the_next_budget(planned, panels_of):
     """Between two budgets only the bound of the larger one is known."""
     [axes] = panels_of(overhead_figure(planned))

@@ -14,10 +14,13 @@ from rematsim.analysis.plan_pictures import (
     lives_of,
     picture,
     plan_figure,
+    without_tail,
 )
 from rematsim.errors import InputError
 from rematsim.simulation import simulate
+from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.synthetic import chain
+from rematsim.traces.trace import Trace
 
 
 def stretches(lives):
@@ -76,6 +79,42 @@ def test_the_picture_says_what_is_in_it(run, labels_are_apart):
     assert "step: a call that is computed (2 of them again)" in [
         text.get_text() for text in figure.texts
     ]
+
+
+def trained(updates: int, size: int) -> Trace:
+    """A chain of ten calls and back, and behind it calls whose results go at once."""
+    log = TraceBuilder("trained")
+    log.constant("w", 1)
+    for number in range(10):
+        log.call("f", [f"x{number - 1}" if number else "w"], [(f"x{number}", 1, -1)], 1)
+    log.backward()
+    for number in reversed(range(10)):
+        log.call("b", [f"x{number}"], [(f"y{number}", 1, -1)], 1)
+        log.release(f"x{number}")
+        log.release(f"y{number}")
+    for number in range(updates):
+        log.call("u", ["w"], [(f"u{number}", size, -1)], 1)
+        log.release(f"u{number}")
+    return log.build()
+
+
+def test_an_end_in_which_nothing_stays_takes_no_room(labels_are_apart):
+    """The rest has the whole picture; how many steps are not shown is said."""
+    run = simulate(trained(40, 1), "h_LRU", "unlimited", event_log=True)
+    every = lives_of(run)
+    shown = without_tail(every, run)
+    assert (every.n_steps, every.n_rows, shown.n_steps, shown.n_rows) == (60, 60, 20, 20)
+    assert stretches(shown)[0] == (0, 0, 20, KEPT, 1.0)
+    figure = plan_figure(run)
+    labels_are_apart(figure)
+    assert any("not shown: 40 more" in text.get_text() for text in figure.texts)
+
+
+@pytest.mark.parametrize(("updates", "size"), [(40, 20), (0, 1)])
+def test_an_end_with_the_peak_or_a_short_one_is_shown(updates, size):
+    run = simulate(trained(updates, size), "h_LRU", "unlimited", event_log=True)
+    lives = lives_of(run)
+    assert without_tail(lives, run) is lives
 
 
 @pytest.mark.parametrize("budget", [3, "unlimited"])

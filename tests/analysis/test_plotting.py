@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pandas as pd
 import pytest
 from rematsim.analysis.plotting import drawable_kinds, plot
@@ -20,7 +22,7 @@ def names(paths):
 
 def test_all_that_can_be_drawn_is_drawn_beside_the_file(source):
     paths = plot(source)
-    assert names(paths) == ["runs-overhead.png", "runs-lowest.png"]
+    assert names(paths) == ["runs.csv-overhead.png", "runs.csv-lowest.png"]
     assert all(path.parent == source.parent and path.stat().st_size for path in paths)
 
 
@@ -28,7 +30,7 @@ def test_a_file_gets_the_main_figure_a_folder_all(source, tmp_path):
     folder = tmp_path / "figures"
     folder.mkdir()
     assert names(plot(source, out=tmp_path / "x.svg")) == ["x.svg"]
-    assert names(plot(source, out=folder)) == ["runs-overhead.png", "runs-lowest.png"]
+    assert names(plot(source, out=folder)) == ["runs.csv-overhead.png", "runs.csv-lowest.png"]
     assert names(plot(source, "lowest", tmp_path / "y.pdf", trace=["resnet9"])) == ["y.pdf"]
 
 
@@ -45,11 +47,14 @@ def test_kinds_are_found_by_what_the_table_holds(table, rows):
     policy = rows("resnet9", "h_DTR", {0.5: 1.1}, deallocation="banish", metadata_accesses=7)
     kinds = drawable_kinds(pd.concat([table, policy]))
     assert kinds == ["overhead", "lowest", "deallocation", "accesses"]
-    plans = rows("resnet9", "optimal", {0.5: 1.1}, kind="static", solve_seconds=0.5, calls=9)
+    solved = {"kind": "static", "planner_status": "optimal"}
+    plans = rows("resnet9", "optimal", {0.5: 1.1}, solve_seconds=0.5, calls=9, **solved)
     assert drawable_kinds(pd.concat([table, plans])) == ["overhead", "lowest"]  # of one size
-    larger = rows("resnet99", "optimal", {0.5: 1.1}, kind="static", solve_seconds=5.0, calls=99)
+    larger = rows("resnet99", "optimal", {0.5: 1.1}, solve_seconds=5.0, calls=99, **solved)
     kinds = drawable_kinds(pd.concat([table, plans, larger]))
     assert kinds == ["overhead", "lowest", "solving"]
+    larger["planner_status"] = "infeasible"
+    assert drawable_kinds(pd.concat([table, plans, larger])) == ["overhead", "lowest"]
 
 
 def test_many_traces_are_spread_over_several_figures(rows, tmp_path):
@@ -63,16 +68,30 @@ def test_a_run_gives_its_memory_and_its_plan(run, tmp_path):
     run().save(tmp_path / "tiny.run")
     assert names(plot(tmp_path / "tiny.run")) == ["tiny-memory.png", "tiny-plan.png"]
     assert names(plot(tmp_path / "tiny.run", out=tmp_path / "x.png")) == ["x.png"]
-    assert names(plot(tmp_path / "tiny.run", "lowest")) == ["tiny-lowest.png"]
+    assert names(plot(tmp_path / "tiny.run", "lowest")) == ["tiny.run-lowest.png"]
 
 
 def test_a_plan_is_drawn_once_it_has_been_executed(run, tmp_path):
     """What is drawn is what the plan did; the file gives the figures their names."""
     for name in ("x.plan", "x.plan.gz"):
-        assert names(plot(tmp_path / name, run=run())) == ["x-plan.png", "x-memory.png"]
+        drawn = names(plot(tmp_path / name, run=run()))
+        assert drawn == [f"{name}-plan.png", f"{name}-memory.png"]
     assert names(plot(tmp_path / "x.plan", "memory", tmp_path / "y.pdf", run())) == ["y.pdf"]
     with pytest.raises(InputError, match="has to be executed"):
         plot(tmp_path / "x.plan")
+
+
+def test_figures_of_files_beside_each_other_have_names_of_their_own(table, run, tmp_path):
+    """A figure is never written over that of another file in the folder."""
+    table.to_csv(tmp_path / "x.csv", index=False)
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        table.to_sql("runs", database, index=False)
+    run().save(tmp_path / "x.run")
+    files = ["x.csv", "x.sqlite", "x.run"]
+    paths = [path for name in files for path in plot(tmp_path / name)]
+    paths += plot(tmp_path / "x.run", "lowest")
+    paths += [p for name in ("x.plan", "x.plan.gz") for p in plot(tmp_path / name, run=run())]
+    assert len(set(paths)) == len(paths)
 
 
 def test_what_cannot_be_drawn_is_refused(source, tmp_path):
@@ -97,4 +116,4 @@ def test_the_largest_and_least_numbers_that_are_read_can_be_drawn(table, tmp_pat
     table = table.astype({"budget_bytes": float, "unlimited_peak_bytes": float})
     table.loc[3, ["budget_bytes", "unlimited_peak_bytes"]] = [1e19, 1e-19]
     table.to_csv(tmp_path / "runs.csv", index=False)
-    assert names(plot(tmp_path / "runs.csv")) == ["runs-overhead.png", "runs-lowest.png"]
+    assert names(plot(tmp_path / "runs.csv")) == ["runs.csv-overhead.png", "runs.csv-lowest.png"]

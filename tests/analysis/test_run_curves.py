@@ -18,13 +18,15 @@ def run_of(heuristic, budget=0.6, **options):
 
 
 def test_lines_are_named_and_labels_are_apart(labels_are_apart):
-    runs = {"A: h_DTR": run_of("h_DTR"), "B: without a budget": run_of("h_LRU", "unlimited")}
-    figure = compared_runs_figure(runs)
+    runs = {"A": run_of("h_DTR"), "B": run_of("h_LRU", "unlimited")}
+    figure = compared_runs_figure(runs, ["h_DTR", "without a budget"])
     labels_are_apart(figure)
     [legend] = figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
     assert texts[0].startswith("A: h_DTR, slowdown 1.")
     assert texts[1].startswith("B: without a budget, slowdown 1.000, peak ")
+    strips = [text.get_text() for axes in figure.axes[1:] for text in axes.texts]
+    assert strips == [f"A: {runs['A'].rematerializations} again", "B: 0 again"]
     curves = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2]
     for line, run in zip(curves, runs.values(), strict=True):
         assert max(line.get_ydata()) == run.events["memory_after_bytes"].max()
@@ -32,9 +34,9 @@ def test_lines_are_named_and_labels_are_apart(labels_are_apart):
 
 
 def test_many_runs_with_long_and_hostile_names_have_room(labels_are_apart):
-    names = [f"{'long name ' * 30}{letter} $x^2$ \\frac{{" for letter in "abcdefghijkl"]
-    runs = {name: run_of("h_rand", seed=seed) for seed, name in enumerate(names)}
-    figure = compared_runs_figure(runs)
+    runs = {letter: run_of("h_rand", seed=seed) for seed, letter in enumerate("ABCDEFGHIJKL")}
+    names = [f"{'long name ' * 30}{letter} $x^2$ \\frac{{" for letter in runs]
+    figure = compared_runs_figure(runs, names)
     labels_are_apart(figure)
     assert len(figure.axes) == 1 + MOST_STRIPS
 
@@ -42,7 +44,7 @@ def test_many_runs_with_long_and_hostile_names_have_room(labels_are_apart):
 def test_a_run_that_failed_is_drawn_to_where_it_ended():
     failed = run_of("h_LRU", slowdown_limit=1.01)
     assert failed.status == "thrashed"
-    figure = compared_runs_figure({"A": run_of("h_DTR"), "B": failed})
+    figure = compared_runs_figure({"A": run_of("h_DTR"), "B": failed}, ["one", "other"])
     assert "thrashed" in figure.legends[0].get_texts()[1].get_text()
 
 
@@ -54,7 +56,7 @@ def test_long_logs_are_thinned_and_keep_their_peak():
     events = {name: np.resize(column, count) for name, column in run.events.items()}
     events |= {"memory_after_bytes": memory}
     events |= dict.fromkeys(("start_ns", "end_ns"), np.arange(count))
-    figure = compared_runs_figure({"A": dataclasses.replace(run, events=events)})
+    figure = compared_runs_figure({"A": dataclasses.replace(run, events=events)}, ["long"])
     curve = figure.axes[0].lines[0]
     assert len(curve.get_xdata()) < 5000
     assert max(curve.get_ydata()) == 5000
@@ -62,6 +64,6 @@ def test_long_logs_are_thinned_and_keep_their_peak():
 
 def test_what_has_no_event_log_is_refused():
     with pytest.raises(InputError, match="none to draw"):
-        compared_runs_figure({})
+        compared_runs_figure({}, [])
     with pytest.raises(InputError, match="no event log"):
-        compared_runs_figure({"A": simulate(NET, "h_LRU")})
+        compared_runs_figure({"A": simulate(NET, "h_LRU")}, ["short"])

@@ -39,11 +39,19 @@ def table(rows):
 
 def test_rows_of_planners_that_solved_something_are_shown(table):
     points = solving_points(table)
-    assert points["method"].tolist() == ["optimal"] * 4 + ["chen-sqrt"]
-    assert points["solve_seconds"].tolist() == [0.2, 10.1, 1e-4, 10.3, 0.01]
-    assert points["is_proven"].tolist() == [True, False, True, False, False]
-    assert points["is_empty"].tolist() == [False, False, False, True, False]
-    assert points["is_stopped"].tolist() == [False, True, False, True, False]
+    assert points["method"].tolist() == ["optimal"] * 3 + ["chen-sqrt"]
+    assert points["solve_seconds"].tolist() == [0.2, 10.1, 10.3, 0.01]
+    assert points["is_proven"].tolist() == [True, False, False, False]
+    assert points["is_empty"].tolist() == [False, False, True, False]
+    assert points["is_stopped"].tolist() == [False, True, True, False]
+
+
+def test_budgets_that_nothing_fits_in_count_for_no_planner(table):
+    """They are seen to be too small before anything is solved: that would be the median."""
+    is_infeasible = table["planner_status"].eq("infeasible")
+    pd.testing.assert_frame_equal(solving_points(table), solving_points(table[~is_infeasible]))
+    with pytest.raises(InputError, match="no row of a planner"):
+        solving_figure(table[is_infeasible])
 
 
 def test_proofs_are_ringed_limits_drawn_and_empty_ends_crossed(table, panels_of, labels_are_apart):
@@ -56,11 +64,11 @@ def test_proofs_are_ringed_limits_drawn_and_empty_ends_crossed(table, panels_of,
          for y in one.get_ydata()]
         for marker in ("o", "x")
     )  # fmt: skip
-    assert (rings, crosses) == ([0.2, 1e-4], [10.3])
+    assert (rings, crosses) == ([0.2], [10.3])
     assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == [
         "chen-sqrt",
         "optimal",
-        "proven (optimal or infeasible)",
+        "proven optimal",
         "no plan when a limit was reached",
         "time limit",
     ]

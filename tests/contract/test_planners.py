@@ -52,7 +52,8 @@ def test_every_plan_is_what_it_says(method: str, name: str) -> None:
         assert row.slowdown is not None and row.predicted_slowdown is not None
         assert row.slowdown <= row.predicted_slowdown
         assert len(graph.view_call) or row.slowdown == row.predicted_slowdown
-        assert row.bound_slowdown is not None and row.gap is not None
+        assert row.bound_slowdown is not None and row.slowdown is not None
+        assert row.gap == row.slowdown / row.bound_slowdown - 1, "of what was executed"
         assert 1 <= row.bound_slowdown <= row.slowdown * (1 + 1e-9)
         assert audit(trace, row), audit(trace, row).message
         again = execute(trace, planned.plan, budget)

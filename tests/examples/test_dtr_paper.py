@@ -109,7 +109,7 @@ def test_whole_evaluation_writes_figures_and_tables(
 
 def test_error_is_one_line(dtr_paper: ModuleType, tmp_path: Path) -> None:
     """A log that is not there is named, and no folder is made for it."""
-    with pytest.raises(TraceError, match=r"none\.zip: no such file"):
+    with pytest.raises(TraceError, match=r"none\.zip: no such file; the paper.s logs are in"):
         dtr_paper.main(["--logs", str(tmp_path / "none.zip"), "--out", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()
 

@@ -17,6 +17,7 @@ from rematsim.heuristics.static.clock import (
     left_at_once,
 )
 from rematsim.heuristics.static.registry import TIME_LIMIT, PlannerResult, get
+from rematsim.jit import compiling
 from rematsim.planning import plan_trace
 from rematsim.sweeps import sweep
 from rematsim.traces.loading import load_trace
@@ -32,6 +33,17 @@ def pressed(seconds: float) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
+
+
+def test_clocks_stand_still_while_something_is_compiled() -> None:
+    """Of a block within a block the time counts once; Ctrl-C ends them then too."""
+    clock, before = Clock(100), compiling.seconds
+    with compiling.timed(), compiling.timed():
+        assert compiling.is_going_on
+        time.sleep(0.3)
+    assert not compiling.is_going_on
+    assert 0.3 <= compiling.seconds - before < clock.spent + 0.3 + 0.1
+    assert clock.spent < 0.2
 
 
 def test_a_clock_tells_what_is_left() -> None:

@@ -204,7 +204,10 @@ def score_of_cost(state: Any, s: int) -> float:
 
 def test_two_pointers_find_what_all_pairs_find() -> None:
     """The least cost of all windows; and neither end can stay, unless it costs nothing."""
-    choose = compiled.choose(make_window_choose(score_of_cost, 0), "by cost alone", cached=False)
+    choose, choose_counting = (
+        compiled.choose(make_window_choose(score_of_cost, 0, counts), "by cost alone", cached=False)
+        for counts in (False, True)
+    )
     count = found = 0
     for seed in range(500):
         pieces = random_pieces(seed)
@@ -213,7 +216,10 @@ def test_two_pointers_find_what_all_pairs_find() -> None:
         count += 1
         state = pieces.run.state
         before = pieces.by_address()
+        counted = choose_counting.function(pieces.run.program, state, pieces.call)
+        looked_at = state.victims[: max(counted, 0)].tolist()
         answer = choose.function(pieces.run.program, state, pieces.call)
+        assert state.victims[: max(answer, 0)].tolist() == looked_at, "whatever it passes over"
         assert pieces.by_address() == before, "the search moves nothing"
         best = min((cost for cost, _ in windows(pieces)), default=None)
         if best is None:
@@ -392,6 +398,73 @@ def test_a_run_can_be_repeated(heuristic: str, deallocation: str, mutation: str)
         simulate(trace, "h_LRU", 0.6, **asked)
         again = simulate(trace, heuristic, 0.8, **asked).row
         assert {**first, "run_seconds": 0} == {**again, "run_seconds": 0}
+
+
+SEGMENT = 20 << 20
+
+
+def in_two_segments(wanted: int) -> Trace:
+    """Four results of 8 MiB, two in each of two segments of 20 MiB; then one of ``wanted``.
+
+    The costs are 9, 1, 1 and 9: the cheapest neighbors are the ends of two segments.
+    """
+    builder = TraceBuilder("two segments")
+    for name, cost in (("A", 900), ("B", 100), ("C", 101), ("D", 900)):
+        builder.call("f", [], [(name, 8 << 20, -1)], cost)
+    builder.call("f", [], [("later", 0, -1)], 100_000)
+    builder.call("f", [], [("E", wanted, -1)], 1)
+    for name in "ABCD":
+        builder.release(name)
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "gone"),
+    [
+        (8, ["B"]),
+        # B and C are the cheapest neighbors, but in two segments; C and D have 20 MiB with the
+        # hole behind them, and so have A and B.
+        (15, ["A", "B"]),
+        # No segment has so much: one at a time, until a segment is empty and goes back.
+        (25, ["B", "C", "A", "D"]),
+    ],
+)
+def test_with_segments_a_window_lies_in_one_of_them(megabytes: int, gone: list[str]) -> None:
+    run = simulate(
+        in_two_segments(megabytes << 20), "Coop", 2 * SEGMENT, memory="caching", event_log=True,
+        slowdown_limit=None,
+    )  # fmt: skip
+    assert run.status == "ok"
+    assert victims(run) == gone
+
+
+def test_counting_what_is_looked_at_changes_nothing_else() -> None:
+    trace = enlarged(random_trace(5))
+    for memory in ("arena", "caching"):
+        row, counted = (
+            simulate(trace, "Coop", 0.8, memory=memory, count_accesses=counts).row
+            for counts in (False, True)
+        )
+        only_counted = {"evaluations", "metadata_accesses", "run_seconds"}
+        assert {k for k in row if row[k] != counted[k]} <= only_counted
+        assert counted["evaluations"] is not None
+
+
+def test_what_an_output_reads_is_kept_until_it_is_there() -> None:
+    """At the end y is computed again from q and p, and q from p: p is made once."""
+    builder = TraceBuilder("output")
+    builder.constant("x", 0)
+    builder.call("f", ["x"], [("p", UNIT, -1)], 1)
+    builder.call("f", ["p"], [("q", UNIT, -1)], 1)
+    builder.call("f", ["q", "p"], [("y", UNIT, -1)], 1)
+    builder.release("p")
+    builder.release("q")
+    builder.call("f", ["x"], [("large", 4 * UNIT, -1)], 1)
+    builder.release("large")
+    run = simulate(
+        builder.build(), "Coop(drop=true)", 4 * UNIT, memory="arena", slowdown_limit=None
+    )
+    assert (run.status, run.rematerializations) == ("ok", 3)
 
 
 def test_without_addresses_it_says_what_to_give() -> None:

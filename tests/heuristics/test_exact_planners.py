@@ -11,13 +11,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from brute_force import cheapest
 from planner_graphs import linear, linear_trace
 from random_traces import random_trace
 from rematsim.errors import InputError
 from rematsim.heuristics.static import get, solving
+from rematsim.heuristics.static.growing import Growing, grow
 from rematsim.heuristics.static.registry import (
+    FEASIBLE,
     INFEASIBLE,
     MEMORY_LIMIT,
     NO_PLAN,
@@ -27,7 +30,7 @@ from rematsim.heuristics.static.registry import (
     TIME_LIMIT,
 )
 from rematsim.planning import plan_trace
-from rematsim.static_graph import StaticGraph, least_budget, naive_peak_bytes
+from rematsim.static_graph import StaticGraph, evaluate, least_budget, naive_peak_bytes
 from rematsim.traces.builder import TraceBuilder
 from rematsim.workload import workload
 
@@ -105,6 +108,46 @@ def test_moccasin_with_few_computations_of_a_node(
     assert found.status in (NO_PLAN if cost is None else f"optimal_for_cv={cv}", OPTIMAL)
 
 
+@pytest.mark.parametrize("cv", [1, 2])
+def test_a_start_that_computes_a_node_too_often_is_no_answer(cv: int) -> None:
+    """``cv`` limits the plan, wherever it is from; so there is none where none so small fits."""
+    graph = linear(8)
+    best = get("optimal").plan(graph, 4).schedule
+    assert best is not None and np.bincount(best.order).max() == 3
+    found = get(f"moccasin(cv={cv})").plan(graph, 4, starts=[best])
+    assert (found.status, found.schedule) == (NO_PLAN, None)
+    assert f"at most {'once' if cv == 1 else '2 times'} fits" in found.message
+
+
+def test_a_limit_on_computations_is_claimed_only_of_a_plan_that_keeps_it() -> None:
+    """A start beyond the limit is better than all under it; whether others are, no proof says."""
+    graph = linear(8)
+    best = get("optimal").plan(graph, 4).schedule
+    assert best is not None
+    search = Growing(graph, 4, [best], SECONDS)
+    grow(search, 2, 2)
+    found = search.answer()
+    assert (search.solved_runs, found.status) == (2, FEASIBLE)
+    assert found.schedule is not None and evaluate(graph, found.schedule).cost == 26
+    assert "at most 2 times is cheaper" in found.message
+    grow(search, 3, 3)
+    assert search.answer().status in ("optimal_for_cv=3", OPTIMAL)
+
+
+@pytest.mark.parametrize("method", [*EXACT, "moccasin(cv=2)"])
+def test_a_plan_that_is_not_by_stages_is_never_called_the_optimum_of_those_that_are(
+    method: str,
+) -> None:
+    graph = workload(random_trace(71, events=16), cached=False).graph
+    start = get("annealing").plan(graph, 76).schedule
+    assert start is not None and get("optimal").plan(graph, 76).status == NO_PLAN
+    found = get(method).plan(graph, 76, starts=[start], time_limit=SECONDS)
+    assert found.status == FEASIBLE and found.predicted == evaluate(graph, start)
+    assert "no plan by stages" in found.message
+    assert found.predicted is not None and found.bound is not None
+    assert found.bound < found.predicted.cost
+
+
 def test_costs_and_sizes_in_other_units_change_nothing() -> None:
     def costs(unit: int, size: int) -> list[float]:
         chance = random.Random(3)
@@ -150,6 +193,9 @@ STATES = {
     "import no_such_solver": NOT_INSTALLED,
     "1 / 0": SOLVER_FAILED,
     "x = bytearray(3 << 30)": MEMORY_LIMIT,
+    "raise SystemError": SOLVER_FAILED,
+    "import sys\nsys.exit(7)": SOLVER_FAILED,
+    "raise KeyboardInterrupt": SOLVER_FAILED,
     "import os\nos._exit(7)": SOLVER_FAILED,
     "import os\nos.abort()": MEMORY_LIMIT,
 }
@@ -165,6 +211,13 @@ def test_however_a_solver_ends_there_is_a_status(stub: str, code: str, status: s
     assert time.monotonic() - started < 1.0 + 2.0
     again = solving.solve(stub, "run", "tell(8)", seconds=None, memory_gb=1.0)
     assert (again.status, again.told) == (solving.DONE, [8])
+
+
+def test_a_solver_that_says_anything_once_its_memory_is_full_reached_the_limit(stub: str) -> None:
+    """A library that is refused memory may fail without a word: a SystemError, to Python."""
+    code = "x = bytearray(600 << 20)\nraise SystemError('error return without exception set')"
+    ended = solving.solve(stub, "run", code, seconds=30.0, memory_gb=1.0)
+    assert (ended.status, ended.message) == (MEMORY_LIMIT, "the solver ran out of memory")
 
 
 def test_an_interrupt_gives_the_best_so_far() -> None:

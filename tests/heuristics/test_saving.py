@@ -21,7 +21,13 @@ from rematsim.heuristics.static.kusumoto import (
     lower_sets,
 )
 from rematsim.heuristics.static.min_cut import saved_values
-from rematsim.heuristics.static.registry import NO_PLAN, NOT_APPLICABLE, OPTIMAL
+from rematsim.heuristics.static.registry import (
+    NO_PLAN,
+    NOT_APPLICABLE,
+    OPTIMAL,
+    SOLVER_FAILED,
+    TIME_LIMIT,
+)
 from rematsim.heuristics.static.saving import kept_of_saved
 from rematsim.heuristics.static.stages import minimal_computations
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
@@ -89,12 +95,61 @@ def test_a_user_s_own_solver_decides(tmp_path: Path) -> None:
     graph = three_layers()
     found = get(f"knapsack(solver={path}:last,part=0.5)").plan(graph)
     assert found.predicted is not None and found.predicted.cost == graph.base_cost + 9
-    with pytest.raises(InputError, match=r"solver: it gave \(0.0, \[99\], \[\]\): it gives"):
+    told = r"solver, with max_memory 0.5: it gave \(0.0, \[99\], \[\]\): it gives"
+    with pytest.raises(InputError, match=told):
         get(f"knapsack(solver={path}:wrong,part=0.5)").plan(graph)
     with pytest.raises(HeuristicError, match="no function 'none'; it has last, wrong"):
         get(f"knapsack(solver={path}:none)").plan(graph)
     with pytest.raises(InputError, match=r"solver \(cp\): it is dp, greedy, ilp or file"):
         get("knapsack(solver=cp)").plan(graph)
+
+
+LEAVING = {
+    "import sys; sys.exit(7)": "line 2: SystemExit: 7",
+    "raise KeyboardInterrupt": "line 2: KeyboardInterrupt",
+    "raise GeneratorExit('x')": "line 2: GeneratorExit: x",
+    "1 / 0": "line 2: ZeroDivisionError: division by zero",
+    "return None": "it gave None: it gives",
+}
+
+
+@pytest.mark.parametrize(("body", "told"), LEAVING.items())
+def test_however_a_user_s_own_solver_fails_the_command_goes_on_and_says_so(
+    tmp_path: Path, body: str, told: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(f"def mine(memory, runtimes, max_memory):\n    {body}\n")
+    with pytest.raises(InputError, match=f"knapsack: solver, with max_memory 0.5: {told}"):
+        get(f"knapsack(solver={path}:mine,part=0.5)").plan(three_layers())
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ("import os; os._exit(7)", SOLVER_FAILED, "the solver's process ended with code 7"),
+        ("import time; time.sleep(60)", TIME_LIMIT, "no answer within"),
+    ],
+)
+def test_a_user_s_own_solver_that_never_answers_is_a_status(
+    tmp_path: Path, body: str, status: str, told: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(f"def mine(memory, runtimes, max_memory):\n    {body}\n")
+    own = get(f"knapsack(solver={path}:mine,part=0.5)").plan(three_layers(), time_limit=2.0)
+    assert (own.status, own.schedule) == (status, None) and told in own.message
+
+
+def test_what_a_user_s_own_solver_answered_in_time_counts(tmp_path: Path) -> None:
+    """The more memory it may use the sooner it is asked; here the first answer that fits."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import time\n"
+        "def mine(memory, runtimes, max_memory):\n"
+        "    time.sleep(60 * (max_memory < 0.9))\n"
+        "    return 0.0, [], []\n"
+    )
+    found = get(f"knapsack(solver={path}:mine)").plan(three_layers(), 10_000, time_limit=6.0)
+    assert found.status == OPTIMAL and found.solve_seconds < 8
 
 
 def test_the_cut_saves_what_is_heavy_and_computes_the_rest_again() -> None:

@@ -55,6 +55,21 @@ def test_what_is_written_is_read_back(text: str) -> None:
     assert settings != DEFAULTS
 
 
+@pytest.mark.parametrize("divisions", [1 << 40, 1 << 54, 1 << 63, 1 << 300])
+def test_divisions_without_end_divide_nothing(divisions: int) -> None:
+    """Parts would be smaller than 512 bytes; and all numbers are ones that kernels can read."""
+    settings = parse_settings(f"roundup_power2_divisions:{divisions}")
+    assert settings.rounded((1 << 45) + 1) == (1 << 45) + 512
+    assert max(settings.as_integers()) < 1 << 63
+
+
+@pytest.mark.parametrize("share", ["1e-300", "0.123456789123", "0.99999999999999"])
+def test_a_share_is_counted_in_billionths_and_neither_none_nor_all(share: str) -> None:
+    settings = parse_settings(f"garbage_collection_threshold:{share}")
+    assert parse_settings(str(settings)) == settings
+    assert 0 < settings.as_integers()[2] < 10**9
+
+
 def test_what_changes_nothing_on_one_stream_is_listed() -> None:
     settings = parse_settings("backend:native,pinned_num_register_threads:8")
     assert settings == DEFAULTS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
-from random_traces import random_trace
+from random_traces import random_trace, scaled
 from rematsim.audit import FINDINGS, Verdict, audit
 from rematsim.inspection import enlarged
 from rematsim.opcodes import ACTIONS
@@ -219,13 +220,50 @@ def test_runs_of_real_traces_are_good(name: str, deallocation: str) -> None:
 def test_runs_of_coop_are_derived_with_the_side_of_each_call(
     partition: str, window: str, mutation: str
 ) -> None:
-    """Also where no window is large enough, which ends a run although something may go."""
+    """Also where no window is large enough, which ends a run although something may go.
+
+    And with a small area, in which there is no window for a large request.
+    """
     ended = set()
-    for seed, budget in itertools.product(range(3), (0.4, 0.7)):
+    for seed, budget, drop in itertools.product(range(3), (0.4, 0.7), ("true", "false")):
         trace = enlarged(random_trace(seed, events=60))
-        method = f"Coop(window={window},partition={partition})"
-        run = simulate(trace, method, budget, memory="arena", mutation=mutation, event_log=True)
+        method = f"Coop(window={window},partition={partition},drop={drop})"
+        memory = f"arena(small_area={20 * 1024 * (seed % 2)})"
+        run = simulate(trace, method, budget, memory=memory, mutation=mutation, event_log=True)
         ended.add(run.status)
         verdict = audit(trace, run)
         assert verdict, verdict.message
     assert "ok" in ended
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "",
+        "max_split_size_mb:20",
+        "expandable_segments:True",
+        "garbage_collection_threshold:0.5,roundup_power2_divisions:4",
+    ],
+)
+def test_runs_of_coop_in_segments_are_derived(settings: str) -> None:
+    """Windows lie in one segment; where there is none, one storage goes."""
+    went = 0
+    for seed, budget in itertools.product(range(3), (0.7, 1.05)):
+        trace = scaled(enlarged(random_trace(seed, events=60)), 700)
+        run = simulate(
+            trace, ("Coop", "Coop(drop=true)")[seed % 2], budget, memory=f"caching({settings})",
+            event_log=True,
+        )  # fmt: skip
+        verdict = audit(trace, run)
+        assert verdict, verdict.message
+        went += run.pressure_evictions
+    assert went
+
+
+def test_a_retry_that_was_not_is_found() -> None:
+    """A window goes at once: how often room was sought is derived from the bytes it makes free."""
+    trace = enlarged(random_trace(1, events=60))
+    run = simulate(trace, "Coop", 0.7, memory="arena", event_log=True)
+    assert run.retries
+    verdict = audit(trace, dataclasses.replace(run, retries=run.retries + 1))
+    assert verdict.finding == "COUNT_MISMATCH" and "retries" in verdict.message

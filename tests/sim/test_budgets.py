@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rematsim.budgets import UNLIMITED, Budget, expand_budgets, parse_budget
+from rematsim.budgets import UNLIMITED, Budget, expand_budgets, parse_budget, parse_bytes
 from rematsim.errors import BudgetError
 
 
@@ -154,3 +154,21 @@ def test_str_of_a_budget_is_read_back(given_budget: int | str) -> None:
     """Tables and messages name budgets in a form that the command takes."""
     budget = parse_budget(given_budget)
     assert parse_budget(str(budget)) == budget
+
+
+@pytest.mark.parametrize("text", ["0.5x,0.6x", "0.1x:1.0x:0.1x", "6G", "nan", "some"])
+def test_where_one_budget_is_wanted_the_message_offers_no_list_and_no_range(text: str) -> None:
+    """Where several may stand it does; where bytes are wanted it offers no fraction."""
+    offered = (
+        "allowed: bytes (6GiB, 500MB, 1.5e9), a fraction of the unlimited peak (0.5x) or unlim"
+    )
+    with pytest.raises(BudgetError) as caught:
+        parse_budget(text)
+    assert offered in str(caught.value) and "list of these" not in str(caught.value)
+    is_several = "," in text or ":" in text
+    assert ("one is wanted, no list or range" in str(caught.value)) == is_several
+    with pytest.raises(BudgetError, match="a number of bytes is needed, as 6GiB or 500MB$"):
+        parse_bytes(text)
+    if not is_several:
+        with pytest.raises(BudgetError, match="a list of these with commas, or unlimited$"):
+            expand_budgets(f"0.5x,{text}")

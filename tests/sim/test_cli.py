@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rematsim.cli.listing import COLUMN_MEANINGS
+from rematsim.cli.listing import COLUMN_MEANINGS, SECTIONS
 from rematsim.cli.main import COMMANDS, main
 from rematsim.result import COLUMNS
 from rematsim.traces.devices import NAMES
@@ -183,6 +183,24 @@ def test_replay_that_runs_out_of_memory_prints_its_row_and_ends_with_3(
     assert main(["replay", log, "--budget", "34"]) == 3
     shown, _ = capsys.readouterr()
     assert "oom" in shown and "when memory ran out" in shown
+    status = next(line for line in shown.splitlines() if line.startswith("status"))
+    assert status.count("line ") == 1, "the call is named once"
+
+
+def test_a_run_that_failed_below_what_is_needed_names_the_lowest_budget(
+    log: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What banish needs is not known: there it says nothing."""
+    assert main(["replay", log, "--budget", "34"]) == 3
+    assert "\nlowest budget worth trying: 35 B (0.280x), rematsim" in capsys.readouterr().out
+    assert main(["replay", log, "--budget", "34", "--deallocation", "banish"]) == 3
+    assert "lowest budget" not in capsys.readouterr().out
+
+
+def test_a_budget_that_lacks_its_unit_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    for budget, is_told in (("24", True), ("4MiB", False)):
+        assert main(["replay", "bundled:unet", "--budget", budget]) == 3
+        assert ("a number alone is bytes" in capsys.readouterr().out) == is_told
 
 
 def test_replay_reads_standard_input(log: str) -> None:
@@ -339,11 +357,12 @@ def test_sweep_over_options_runs_every_combination(
     ]
 
 
-@pytest.mark.parametrize("what", ["heuristics", "traces", "columns", "formats"])
+@pytest.mark.parametrize("what", list(SECTIONS))
 def test_list_shows_names_and_meanings(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """For people and for programs, the same names."""
+    """For people and for programs, the same names; for people in lines of 100 letters."""
     assert main(["list", what]) == 0
     shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 100
     assert main(["list", what, "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)[what]
     assert all(name in shown for name in listed)
@@ -394,6 +413,20 @@ USAGE = [
     ["replay", "LOG", "--heuristic", "h_drt"],
     ["replay", "LOG", "extra.log"],
     ["replay", "bundled:nothing"],
+    ["replay", "LOG", "--heuristic", "ignore_small(h_DTR,7)"],
+    ["replay", "LOG", "--heuristic", "sample(h_rand)"],
+    ["replay", "LOG", "--memory", "caching(max_split_size_mb:x)"],
+    ["replay", "LOG", "--memory", "arena(small_area=0.5x)"],
+    ["replay", "synthetic:chain:none"],
+    ["plan", "LOG", "--budget", "0.5x,0.6x"],
+    ["plan", "LOG", "--method", "rotor(slots=0)"],
+    ["plan", "LOG", "--method", "moccasin(cv=x)"],
+    ["plan", "LOG", "--method", "rotor(slots)"],
+    ["plan", "LOG", "--time-limit", "nan"],
+    ["sweep", "LOG", "--method", "rotor(slots=0)"],
+    ["sweep", "LOG", "--method", "rotor", "--time-limit", "nan"],
+    ["sweep", "LOG", "--heuristic", "ignore_small(h_DTR,7)"],
+    ["check-heuristic", "ignore_small(h_DTR,7)"],
     ["sweep", "LOG", "--heuristic", "h_DTR,h_drt"],
     ["sweep", "LOG", "--budget", "0.1x:1.0x"],
     ["sweep", "LOG", "--budget", "1:1000000:1"],

@@ -82,7 +82,7 @@ def test_every_summary_says_what_its_cells_mean(
         (["summary", "TABLE", "--method", "x"], 1, "no run with method 'x'"),
         (["plot", "PLAN", "--kind", "overhead"], 2, "is a plan, not a table of runs"),
         (["plot", "PLAN", "--trace", "a", "--trace", "b"], 2, "for one trace, and 2 are given"),
-        (["plot", "PLAN", "--trace", "synthetic:chain:8"], 1, "plan: it is for the trace"),
+        (["plot", "PLAN", "--trace", "synthetic:chain:8"], 1, "x.plan: it is for the trace"),
         (["plot", "no.plan"], 1, "no.plan: No such file"),
     ],
 )
@@ -110,7 +110,8 @@ def test_a_plan_is_drawn_on_the_trace_that_it_names(
     assert main(["replay", NET, "--budget", "7", "--save-plan", plan]) == 0
     capsys.readouterr()
     code, out, _ = told(capsys, "plot", plan)
-    assert (code, out.split()) == (0, [str(tmp_path / n) for n in ("x-plan.png", "x-memory.png")])
+    names = ("x.plan-plan.png", "x.plan-memory.png")
+    assert (code, out.split()) == (0, [str(tmp_path / name) for name in names])
     picture = str(tmp_path / "y.png")
     code, out, _ = told(capsys, "plot", plan, "--trace", NET, "--out", picture)
     assert (code, out) == (0, f"{picture}\n")
@@ -125,3 +126,16 @@ def test_a_table_of_planners_gives_their_solving_times(
     assert [Path(line).name for line in out.split()] == ["t-overhead.png", "t-lowest.png"]
     code, out, _ = told(capsys, "plot", table, "--kind", "solving")
     assert (code, Path(out.strip()).name) == (0, "t-solving.png")
+
+
+def test_a_figure_that_goes_in_a_folder_says_what_it_replaces(
+    capsys: pytest.CaptureFixture[str], table: str, tmp_path: Path
+) -> None:
+    """Two files of the same name from two folders are drawn into one file of a third."""
+    capsys.readouterr()
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    arguments = ["plot", table, "--kind", "lowest", "--out", str(folder)]
+    assert told(capsys, *arguments)[2] == ""
+    _, _, err = told(capsys, *arguments)
+    assert err == f"rematsim: note: {folder / 't-lowest.png'} was there before, and is replaced\n"

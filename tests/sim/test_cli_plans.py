@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rematsim.cli import progress
 from rematsim.cli.main import main
+from rematsim.jit import compiling
 
 KEEP_ALL = ("plan", "bundled:unet", "--method", "keep-all")
 
@@ -73,7 +75,7 @@ def test_an_impossible_plan_ends_with_3_and_names_the_action(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["execute", "bundled:densenet", "PLAN"], 1, "it is for the trace 'unet'"),
+        (["execute", "bundled:densenet", "PLAN"], 1, ".plan: it is for the trace 'unet'"),
         (["execute", "bundled:unet", "none.plan"], 1, "none.plan: No such file or directory"),
         (["execute", "bundled:unet", __file__], 1, "no plan: its first line"),
         (["execute", "bundled:unet"], 2, "Missing argument 'PLAN'"),
@@ -144,6 +146,17 @@ def test_long_planning_tells_that_it_goes_on(
     assert "rematsim: planning unet, " in err and " of 2 s" in err
 
 
+def test_what_is_compiled_meanwhile_is_told_and_takes_no_part_of_the_limit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+    with progress.Waiting("planning", 20), compiling.timed():
+        time.sleep(1)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("rematsim: planning, 0 of 20 s; compiling for ")
+    assert last.endswith(" s, once for this version, beside")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -188,7 +201,8 @@ def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_p
     assert main([*KEEP_ALL, "--budget", "1.0x", "-o", other]) == 0
     code, out, _ = told(capsys, "diff", other, plan)
     assert code == 0
-    assert "A: keep-all" in out and "B: h_DTR_eq" in out and "only A keeps" in out
+    assert f"A: keep-all, {other}" in out and f"B: h_DTR_eq, {plan}" in out
+    assert "only A keeps" in out
     code, out, _ = told(capsys, "diff", other, plan, "--json")
     differences = json.loads(out)
     assert (
@@ -196,7 +210,9 @@ def test_plans_are_compared(capsys: pytest.CaptureFixture[str], plan: str, tmp_p
     )
     assert "the same" in told(capsys, "diff", plan, plan)[1]
     code, _, err = told(capsys, "diff", plan, plan, "--trace", "bundled:densenet")
-    assert code == 1 and "it is for the trace 'unet'" in err
+    assert (
+        code == 1 and f"{plan}: it is for the trace 'unet' (a822ecea48c5b81c, bundled:unet)" in err
+    )
 
 
 def test_names_in_a_plan_are_data_for_the_terminal(
@@ -286,16 +302,41 @@ def test_plans_are_validated_alone_by_their_format_and_on_a_trace_by_each_action
     assert code == 1 and "no plan: its first line" in json.loads(out)[0]["error"]
 
 
-def test_a_sweep_says_once_for_each_reason_why_there_are_no_plans(
+@pytest.mark.parametrize("command", ["execute", "validate", "diff", "explain", "compare", "plot"])
+def test_a_plan_of_another_trace_is_refused_by_the_name_of_its_file(
+    capsys: pytest.CaptureFixture[str], plan: str, command: str
+) -> None:
+    given = {
+        "execute": ["bundled:gpt", plan],
+        "validate": [plan, "--trace", "bundled:gpt"],
+        "diff": [plan, plan, "--trace", "bundled:gpt"],
+        "explain": ["bundled:gpt", "--plan", plan],
+        "compare": [plan, plan, "--trace", "bundled:gpt"],
+        "plot": [plan, "--trace", "bundled:gpt"],
+    }
+    code, out, err = told(capsys, command, *given[command])
+    said = (out if command == "validate" else err.removeprefix("rematsim: error: ")).splitlines()
+    assert code == 1 and len(said) == 1
+    assert said[0].startswith(f"{plan}: it is for the trace 'unet' (")
+
+
+def test_a_sweep_says_once_for_each_method_and_reason_why_there_are_no_plans(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Reasons that differ in their numbers alone are one, given with those of the first row."""
-    _, out, _ = told(capsys, "sweep", "synthetic:chain:9", "--method", "keep-all,every-kth",
-                     "--budget", "2,4,7", "--quiet")  # fmt: skip
-    reasons = [line for line in out.splitlines() if "h: " in line or "l: " in line]
-    assert reasons[0].startswith("infeasible, keep-all, every-kth: budget 2 bytes is below 4, what")
-    assert reasons[0].endswith("(chain:9, 2 B; 2 rows)")
-    what = "its plan takes 10 bytes, the budget is 4"
-    assert reasons[1] == f"no_plan, keep-all: {what} (chain:9, 4 B; 2 rows)"
-    what = "the trace has no numbered modules as blocks"
-    assert reasons[2:] == [f"not_applicable, every-kth: {what} (chain:9, 4 B; 2 rows)"]
+    """Reasons of a method that differ in their numbers alone are told once, of the first row.
+
+    Methods share a line where every row of theirs says the same.
+    """
+    methods = "keep-all,every-kth,checkpoint-all"
+    _, out, _ = told(capsys, "sweep", "synthetic:chain:9", "--method", methods,
+                     "--budget", "2,4,5,7", "--quiet")  # fmt: skip
+    reasons = [line for line in out.splitlines() if ": " in line]
+    below = f"infeasible, {methods.replace(',', ', ')}: budget 2 bytes is below 4, what"
+    assert reasons[0].startswith(below) and reasons[0].endswith("(chain:9, 2 B)")
+    first = "10 bytes, the budget is 4 (chain:9, 4 B; the first of 3 rows)"
+    blocks = "the trace has no numbered modules as blocks (chain:9, 4 B; the first of 3 rows)"
+    assert reasons[1:4] == [
+        f"no_plan, keep-all: its plan takes {first}",
+        f"not_applicable, every-kth: {blocks}",
+        f"no_plan, checkpoint-all: the smallest of its plans takes {first}",
+    ]

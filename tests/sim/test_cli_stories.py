@@ -78,6 +78,16 @@ def test_a_summary_has_overhead_peak_and_what_more_memory_would_buy(
         assert part in out
 
 
+def test_a_saved_run_says_what_its_trace_would_add(
+    capsys: pytest.CaptureFixture[str], run: str
+) -> None:
+    """Runs with more memory need the trace."""
+    hint = "--trace TRACE tries it"
+    assert hint in told(capsys, "explain", run)[1]
+    out = told(capsys, "explain", run, "--trace", NET)[1]
+    assert hint not in out and "slowdown if kept" in out
+
+
 def test_explain_gives_the_same_in_json(capsys: pytest.CaptureFixture[str], run: str) -> None:
     """Of a trace and of its saved run, but for what only the trace can tell."""
     new = as_json(capsys, "explain", NET, "-H", "h_LRU", "--budget", "6")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
 import pytest
-from random_traces import random_trace
+from random_traces import random_trace, scaled
 from rematsim import execute, simulate, sweep
 from rematsim.audit import audit
 from rematsim.cli.main import main
@@ -24,12 +23,6 @@ from rematsim.workload import workload
 UNIT = 512
 NEW = {"memory", "reserved_peak_bytes", "retries"}
 TIMES = {"run_seconds"}
-
-
-def scaled(trace: Trace, factor: int) -> Trace:
-    """The same trace with all sizes multiplied."""
-    names = ("result_bytes", "constant_bytes", "call_workspace_bytes")
-    return dataclasses.replace(trace, **{name: getattr(trace, name) * factor for name in names})
 
 
 def differing(one: Any, other: Any) -> set[str]:
@@ -257,7 +250,7 @@ def test_a_sweep_has_rows_for_each_memory() -> None:
         ("heap", UnknownNameError, "memory 'heap': it is one of counter, arena"),
         (None, UnknownNameError, "memory 'None': it is one of"),
         ("arena(512)", InputError, r"memory arena\(512\): its setting is small_area=BYTES"),
-        ("arena(small_area=0.5x)", InputError, "it is a number of bytes, as 10MiB"),
+        ("arena(small_area=0.5x)", InputError, "a number of bytes is needed, as 6GiB"),
         ("arena(small_area=-1)", InputError, "small_area"),
         ("counter(x)", InputError, "it has no settings"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,19 @@ def test_a_file_is_read_whole_as_a_stream_and_by_its_head(
     assert content.digest() == hashlib.sha256(PACKED[kind]).hexdigest()
 
 
+def test_the_whole_of_a_file_is_held_once() -> None:
+    """What a small packed file becomes may be 2 GiB."""
+    content = Content.of_bytes(PACKED["gz"] * 30, "x")
+    tracemalloc.start()
+    try:
+        size = len(content.bytes())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size == 30 * len(PLAIN)
+    assert peak < 1.5 * size
+
+
 @pytest.mark.parametrize("kind", ["gz", "zst", "twice"])
 def test_what_is_cut_off_is_refused_when_it_is_read(tmp_path: Path, where: str, kind: str) -> None:
     (tmp_path / "x").write_bytes(PACKED[kind][:-9])
@@ -67,6 +81,10 @@ def test_a_limit_is_kept(tmp_path: Path, where: str) -> None:
     assert content.bytes(len(PLAIN)) == PLAIN
     with pytest.raises(TraceError, match=r"^x: larger than 1,000 bytes: too large for its format$"):
         content.bytes(1_000)
+    with content.open(len(PLAIN)) as file:
+        assert file.read() == PLAIN
+    with pytest.raises(TraceError, match=r"^x: larger than 1,000 bytes"):
+        content.open(1_000).read()
 
 
 def test_a_stream_of_a_bomb_ends_before_it_bursts(tmp_path: Path) -> None:

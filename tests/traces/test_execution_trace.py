@@ -12,6 +12,7 @@ from profile_files import STEP, execution_trace, node, tensor
 from rematsim.errors import TraceError
 from rematsim.opcodes import CALL, CONSTANT, RELEASE, TAG_COLLECTIVE
 from rematsim.traces.contents import Content
+from rematsim.traces.importers import et_nodes
 from rematsim.traces.importers import execution_trace as reader
 from rematsim.traces.importers.reader import Imported, Request
 from rematsim.traces.trace import Trace
@@ -151,6 +152,17 @@ def test_batch_norm_in_training_writes_its_running_statistics() -> None:
     data["nodes"][0]["input_types"] += ["Bool", "Double", "Double"]
     data["nodes"][0]["input_shapes"] += [[], [], []]
     assert read(json.dumps(data).encode()).trace.mutate_args.tolist() == [3, 4]
+    data["nodes"][0]["inputs"][5] = False
+    assert read(json.dumps(data).encode()).trace.mutate_args.tolist() == []
+
+
+def test_synchronized_batch_norm_always_writes_them() -> None:
+    name = "aten::batch_norm_gather_stats_with_counts"
+    schema = f"{name}(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, "
+    schema += "Tensor? running_var, float m, float eps, Tensor counts) -> (Tensor, Tensor)"
+    tensors = tuple(tensor(k, k, 4) for k in range(1, 6))
+    trace = trace_of([node(2, 1, name, schema, tensors, (tensor(9, 9, 4),))])
+    assert trace.mutate_args.tolist() == [3, 4]
 
 
 def test_strides_tell_how_far_a_tensor_reaches() -> None:
@@ -226,3 +238,16 @@ def test_it_is_recognized_by_content() -> None:
     assert reader.recognizes(b"\n " + execution_trace(schema="1.1.1"))
     for other in (files.kineto(), b'{"nodes": []}', b"", b"\xff{", files.chakra()):
         assert not reader.recognizes(other)
+
+
+def test_what_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the bytes of the file, and by the nodes, of which little may be said."""
+    monkeypatch.setattr(et_nodes, "MAX_NODES", len(STEP))
+    data = execution_trace()
+    read(data)
+    monkeypatch.setattr(et_nodes, "MAX_NODES", 3)
+    with pytest.raises(TraceError, match="more than 3 nodes: record fewer steps$"):
+        read(data)
+    monkeypatch.setattr(et_nodes, "MAX_BYTES", len(data) - 1)
+    with pytest.raises(TraceError, match=r"larger than [\d,]+ bytes: too large for its format$"):
+        read(data)

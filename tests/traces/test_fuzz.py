@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
+from collections.abc import Iterator
 
 import pytest
 from broken_logs import BROKEN
@@ -13,6 +14,7 @@ from fuzz_target import check, check_log
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rematsim.traces.importers import dtr_log
+from rematsim.traces.importers.dtr_lines import Numbered
 from rematsim.traces.importers.dtr_writer import encoded
 from rematsim.traces.random_dag import random_dag
 from rematsim.traces.synthetic import synthetic
@@ -125,8 +127,11 @@ def test_the_reader_takes_a_long_chain_in_columns(monkeypatch: pytest.MonkeyPatc
     data = b"".join(encoded(synthetic("chain:3000")))
     left = []
     usual = dtr_log.decode_one_by_one
-    monkeypatch.setattr(
-        dtr_log, "decode_one_by_one", lambda rest, *more: left.append(rest) or usual(rest, *more)
-    )
+
+    def watched(data: bytes, line: int, source: str, begin: int) -> Iterator[Numbered]:
+        left.append(data[begin:])
+        return usual(data, line, source, begin)
+
+    monkeypatch.setattr(dtr_log, "decode_one_by_one", watched)
     assert dtr_log.read(data, "", "") == synthetic("chain:3000")
     assert left == [b""]

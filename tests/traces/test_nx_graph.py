@@ -87,7 +87,8 @@ def test_fractions_are_scaled_and_that_is_said(tmp_path: Path) -> None:
     }
     told = read(tmp_path, values, time_unit="ns")
     assert told.trace.call_time_ns.tolist() == [1, 2, 0, 6, 3]
-    assert told.summary.inferred["costs with fractions (rounded to whole ns)"] == 2
+    how = "rounded to whole ns; 2 rounded, by up to 100%"
+    assert told.summary.inferred[f"costs with fractions ({how})"] == 2
 
 
 def test_sizes_with_fractions_are_scaled_with_all_that_is_beside_them(tmp_path: Path) -> None:
@@ -108,6 +109,30 @@ def test_numbers_without_end_are_cut_after_nine_digits(tmp_path: Path) -> None:
     large = changed("nodes/0/cost_cpu", 2**50 + 0.5)
     times = read(tmp_path, large).trace.call_time_ns
     assert times.tolist() == [2**50, 2, 0, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("cost", "beside", "told"),
+    [
+        (1 / 3, 3, "2 costs with fractions (scaled: 1 counts as 1000000000 ns; "
+                   "1 rounded, by up to 1e-07%)"),
+        (1e-9, 3.7e9, "2 costs with fractions (scaled: 1 counts as 1000000 ns; "
+                      "1 rounded, by up to 100%)"),
+        (2**50 + 0.5, 3, "2 costs with fractions (scaled: 1 counts as 1 ns; "
+                         "2 rounded, by up to 16.7%)"),
+        (1e-9, 3, "2 costs with fractions (scaled: 1 counts as 1000000000 ns)"),
+        (2.9999999999, 3, "2 costs with fractions (scaled: 1 counts as 10 ns; "
+                          "1 rounded, by up to 3.33e-09%)"),
+    ],
+)  # fmt: skip
+def test_what_is_rounded_is_said_with_how_much(
+    tmp_path: Path, cost: float, beside: float, told: str
+) -> None:
+    """A cost that is lost altogether changes by all of itself; 2.4 stands in the graph already."""
+    values = changed("nodes/0/cost_cpu", cost)
+    values["nodes"][4]["cost_cpu"] = beside
+    made_of = read(tmp_path, values).trace.provenance
+    assert made_of is not None and made_of.fractions == [told]
 
 
 def test_the_fixed_amount_is_one_constant(tmp_path: Path) -> None:
@@ -228,6 +253,34 @@ BROKEN: dict[str, tuple[object, str]] = {
         "node 2: param_cost -3 is not a number from 0 to 2^53",
     ),
     "order": (changed("graph/order", [0, 1]), "order: 2 entries are not the 5 nodes"),
+    "order as text": (
+        changed("graph/order", "01234"),
+        "graph: order '01234' is not what it should be",
+    ),
+    "graph": (
+        changed("graph", "two layers"),
+        "the file: graph 'two layers' is not what it should be",
+    ),
+    "name of sizes": (
+        changed("graph/node_output_cost_tag", 3),
+        "graph: node_output_cost_tag 3 is not what it should be",
+    ),
+    "backward": (
+        changed("nodes/1/backward", "yes"),
+        "node 1: backward 'yes' is not what it should be",
+    ),
+    "no number": (
+        changed("nodes/1/cost_cpu", float("nan")),
+        "node 1: cost_cpu nan is not a number from 0 to 2^53",
+    ),
+    "infinite": (
+        changed("nodes/2/cost_ram", float("inf")),
+        "node 2: cost_ram inf is not a number from 0 to 2^53",
+    ),
+    "minus infinite": (
+        changed("nodes/2/cost_ram", -float("inf")),
+        "node 2: cost_ram -inf is not a number from 0 to 2^53",
+    ),
     "order of what": (changed("graph/order", [0, []]), "order: there is no node []"),
     "empty": (changed("nodes", []) | {"links": []}, "no instructions: the trace is empty"),
 }

@@ -29,9 +29,9 @@ def nothing_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail if a log is not read in columns to its end."""
     usual = dtr_log.decode_one_by_one
 
-    def checked(data: bytes, *more: object) -> object:
-        assert data == b"", "the quick way was left"
-        return usual(data, *more)
+    def checked(data: bytes, line: int, source: str, begin: int) -> object:
+        assert begin == len(data), "the quick way was left"
+        return usual(data, line, source, begin)
 
     monkeypatch.setattr(dtr_log, "decode_one_by_one", checked)
 

@@ -114,6 +114,16 @@ def test_the_hidden_writes_of_batch_norm_are_known(torch: Any) -> None:
     assert written == [(3, 4), ()]
 
 
+def test_so_are_those_of_synchronized_batch_norm(torch: Any) -> None:
+    """Which trains whenever it runs; of its operators, the CPU has one."""
+    mean, variance = torch.zeros(4), torch.ones(4)
+    with traces.capture() as log:
+        torch.batch_norm_update_stats(torch.randn(8, 4), mean, variance, 0.1)
+    assert mean.any()
+    written = [c.written for c in log.recording.calls if c.operator == "batch_norm_update_stats"]
+    assert written == [(1, 2)]
+
+
 def test_random_and_data_dependent_calls_are_tagged(torch: Any) -> None:
     with traces.capture() as log:
         torch.rand(4).sum().item()

@@ -69,11 +69,16 @@ POOL = """
 """
 
 
+def told(done: Any) -> list[str]:
+    """What the command says, but for how far it is, which a busy machine makes it say."""
+    return [line for line in done.stderr.splitlines() if " steps of train.py" not in line]
+
+
 def test_a_thread_that_waits_for_ever_does_not_keep_an_ended_script(run: Any) -> None:
     """The script would have ended it, but is ended before."""
     done = run(WAITS)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("rematsim: train.trace: ")
+    assert told(done)[0].startswith("rematsim: train.trace: ")
 
 
 def test_the_trace_is_where_the_command_was_given(run: Any, tmp_path: Path) -> None:
@@ -90,21 +95,21 @@ def test_a_forked_process_writes_nothing_and_ends_as_it_wants(run: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert "exit code 7" in done.stdout
     assert "child True" in done.stdout
-    assert len(done.stderr.splitlines()) == 1
+    assert len(told(done)) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_a_signal_ends_a_forked_process_as_without_the_command(run: Any) -> None:
     done = run("", POOL)
     assert "exit code -15" in done.stdout
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert len(told(done)) == 1, done.stderr
 
 
 @pytest.mark.parametrize("change", ["= sys.stderr = None", ".close(); sys.stderr.close()"])
 def test_closed_streams_change_nothing(run: Any, change: str) -> None:
     done = run(f"sys.stdout{change}")
     assert done.returncode == 0
-    assert done.stderr.startswith("rematsim: train.trace: ")
+    assert told(done)[0].startswith("rematsim: train.trace: ")
 
 
 def test_any_exception_of_a_script_is_the_scripts(run: Any) -> None:
@@ -117,7 +122,7 @@ def test_any_exception_of_a_script_is_the_scripts(run: Any) -> None:
 def test_times_are_medians_of_the_repeats_that_there_are(run: Any) -> None:
     done = run("", "if number == 3: sys.exit()")
     assert "2 repeats instead of 5" in done.stderr
-    assert "(median of 2, of " in done.stderr
+    assert "(each call's median of 2; the recordings took " in done.stderr
 
 
 def test_a_failure_under_fakes_names_them(run: Any) -> None:

@@ -62,7 +62,7 @@ def test_a_script_is_captured_as_it_is(run: Any, capsys: Any) -> None:
     trace = load_trace("train.trace")
     assert trace.name == "train"
     assert f"rematsim: train.trace: {trace.n_calls} operator calls" in err
-    assert "(median of 5, of " in err
+    assert "(each call's median of 5; the recordings took " in err
     labels = set(trace.names)
     assert {"param:0.weight", "state:0.weight.exp_avg"} <= labels
     assert not any(label.startswith("grad:") for label in labels)  # the step before dropped them
@@ -208,7 +208,13 @@ ELSEWHERE = ELSEWHERE.replace("randn(4, 8)", "randn(8, 16)").replace("(2, (4,))"
         ("import sys; sys.exit(3)", (), (), "train.py: it ended with exit code 3"),
         ("\n\n1 / 0", (), (), "train.py:3: the script failed: ZeroDivisionError: division by"),
         ("def f(:", (), (), "train.py: the script failed: SyntaxError"),
-        (DYNAMIC, (), ("20",), "every repeat must run the same step; --repeat 1 takes one"),
+        (DYNAMIC, (), ("20",), "every repeat must run the same step; --steps 2 takes those that"),
+        (
+            TRAIN.replace("print", "if number % 2: print"),
+            (),
+            ("20",),
+            "randn instead of _local_scalar_dense (.item(), or printing a tensor)",
+        ),
         (
             TRAIN.replace("model(torch", "model.to('cuda')(torch"),
             ("--fake",),

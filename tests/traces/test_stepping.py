@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rematsim.errors import TraceError
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
-from rematsim.traces.merging import merge
+from rematsim.traces.merging import UnlikeRepeatsError, merge
 from rematsim.traces.noting import notes_of
 from rematsim.traces.recording import (
     Constant,
@@ -155,8 +155,19 @@ def test_a_minority_of_repeats_is_left_out_with_a_note() -> None:
         "1 of 4 repeats left out: repeat 2 differs from repeat 1 at call 0: "
         "randperm instead of relu",
     )
-    with pytest.raises(TraceError, match="every repeat must run the same step"):
+    with pytest.raises(UnlikeRepeatsError, match="every repeat must run the same step") as caught:
         merge([usual, other, usual, other, usual])
+    assert caught.value.period == 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "period"), [("ab", 0), ("abab", 2), ("abcabca", 3), ("aabbab", 0)]
+)
+def test_kinds_of_steps_that_take_turns_are_seen_from_two_turns_on(kinds: str, period: int) -> None:
+    steps = [Recording({}, (call(name, [], 0, 8),)) for name in kinds]
+    with pytest.raises(UnlikeRepeatsError) as caught:
+        merge(steps)
+    assert caught.value.period == period
 
 
 def test_what_stands_behind_the_last_mark_of_a_block_belongs_to_each_step() -> None:

@@ -33,6 +33,7 @@ ID, NAME, CONTROL, DATA, DURATION, INPUTS, OUTPUTS, ATTRIBUTE = 1, 2, 4, 5, 7, 8
 VALUES, SHAPES, TYPES = 1, 2, 3
 ATTRIBUTE_NAME, INT64, BOOL, STRING = 1, 9, 27, 29
 
+MAX_BYTES = 128 << 20  # of a file; read, it takes up to eight times as much
 MAX_CLIMB = 300  # from a kernel to the call that launched it
 MAX_MICROS = 2**43  # a duration; three months
 # A version (field 1), and then the first attribute (field 2) with its name (its field 1).
@@ -107,8 +108,11 @@ def _dropped(run: Run, lives: Lives) -> dict[str, int]:
 
 def _pieces(request: Request) -> Iterator[Piece]:
     """Read the messages behind the metadata."""
+    from .et_nodes import check_count
+
     try:
-        for number, message in enumerate(wire.messages(request.data.open())):
+        for number, message in enumerate(wire.messages(request.data.open(MAX_BYTES))):
+            check_count(number, request.where)
             if number:
                 yield _piece(message)
     except _FAILURES as error:

@@ -186,15 +186,17 @@ def decode_block(data: bytes, begin: int, end: int) -> list[Instruction] | None:
     return records if len(records) == n_lines == n_begins else None
 
 
-def decode_one_by_one(data: bytes, first_line: int, source: str) -> Iterator[Numbered]:
-    """Decode line by line; blank lines are passed over.
+def decode_one_by_one(
+    data: bytes, first_line: int, source: str, begin: int = 0
+) -> Iterator[Numbered]:
+    """Decode line by line, from ``begin`` on; blank lines are passed over.
 
     Raises
     ------
     TraceError
         At the first line that is no instruction; the message says why.
     """
-    number, begin = first_line, 0
+    number = first_line
     while begin < len(data):
         end = data.find(b"\n", begin) + 1 or len(data)
         line = data[begin:end].strip()

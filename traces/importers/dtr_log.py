@@ -68,7 +68,7 @@ def read(data: bytes, name: str, source: str) -> Trace:
     builder = TraceBuilder(name, source, times_estimated=estimated)
     begin, line, rest = _read_blocks(data, begin, line, builder)
     numbered = zip(range(line - len(rest), line), rest, strict=True)
-    lines = chain(numbered, decode_one_by_one(data[begin:], line, source))
+    lines = chain(numbered, decode_one_by_one(data, line, source, begin))
     try:
         _OneByOne(lines, builder, source).read()
     except TraceError as error:

@@ -17,6 +17,8 @@ from ...errors import TraceError
 from ..wording import reason, show
 from .et_schemas import RUNNING_STATISTICS as VALUES_MATTER
 
+MAX_BYTES = 256 << 20  # of a file; read, it takes up to four times as much
+MAX_NODES = 1_000_000  # some hundred bytes each, however little the file says of them
 MAX_COUNT = 2**53  # of ids, elements and bytes
 MAX_DIMENSIONS = 64
 MAX_LIST_DEPTH = 8  # of lists of tensors in lists; real ones have 2
@@ -152,9 +154,16 @@ def decode(blocks: Iterable[bytes], where: str) -> Iterator[Node]:
         except _FAILURES as error:
             what = f"one of the nodes after the first {done:,} is no node"
             raise TraceError(f"{what} of an execution trace ({reason(error)})", where) from None
+        done += len(raws)
+        check_count(done, where)
         for raw in raws:
             yield _node(raw, where)
-        done += len(raws)
+
+
+def check_count(n_nodes: int, where: str) -> None:
+    """Refuse a file of so many nodes that they would fill the memory."""
+    if n_nodes > MAX_NODES:
+        raise TraceError(f"more than {MAX_NODES:,} nodes: record fewer steps", where)
 
 
 def _node(raw: _Raw, where: str) -> Node:

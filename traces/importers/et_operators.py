@@ -19,7 +19,6 @@ from .et_schemas import (
     FILLERS,
     RESHAPERS,
     RUNNING_STATISTICS,
-    TRAINING_ARGUMENT,
     parse_schema,
     tags_of,
 )
@@ -199,8 +198,8 @@ def _written(node: Node) -> frozenset[int]:
         returned = {tensor.storage for tensor in node.outputs}
         written = frozenset(t.argument for t in node.inputs if t.storage in returned)
     hidden = RUNNING_STATISTICS.get(node.name)
-    if hidden and node.values[TRAINING_ARGUMENT : TRAINING_ARGUMENT + 1] == [True]:
-        written |= frozenset(hidden)
+    if hidden is not None:
+        written |= hidden.of_call(node.values)
     return written
 
 

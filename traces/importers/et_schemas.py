@@ -6,7 +6,8 @@ The tables hold what schemas do not say. Shared by the readers of profiles; need
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ...opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
 
@@ -30,13 +31,33 @@ FILLERS = _set(
     "aten::fill_ aten::zero_ aten::copy_ aten::uniform_ aten::normal_ aten::random_ "
     "aten::bernoulli_ aten::exponential_ aten::_copy_from"
 )
-# Write to arguments at these positions without saying so, where argument 5 (training) is true.
+
+
+class Hidden(NamedTuple):
+    """Positions of arguments that an operator writes to without saying so.
+
+    ``training``: the argument that says whether it does; None if it always does.
+    """
+
+    written: frozenset[int]
+    training: int | None = None
+
+    def of_call(self, values: Sequence[Any]) -> frozenset[int]:
+        """Give those that a call with these arguments writes to."""
+        at = self.training
+        return self.written if at is None or any(values[at : at + 1]) else frozenset()
+
+
+_IN_TRAINING = Hidden(frozenset((3, 4)), training=5)
+# Of batch norms; those of synchronized ones have no argument that says whether they train.
 RUNNING_STATISTICS = {
-    "aten::native_batch_norm": (3, 4),
-    "aten::cudnn_batch_norm": (3, 4),
-    "aten::miopen_batch_norm": (3, 4),
+    "aten::native_batch_norm": _IN_TRAINING,
+    "aten::cudnn_batch_norm": _IN_TRAINING,
+    "aten::miopen_batch_norm": _IN_TRAINING,
+    "aten::batch_norm_gather_stats": Hidden(frozenset((3, 4))),
+    "aten::batch_norm_gather_stats_with_counts": Hidden(frozenset((3, 4))),
+    "aten::batch_norm_update_stats": Hidden(frozenset((1, 2))),
 }
-TRAINING_ARGUMENT = 5
 
 _RANDOM = _set(
     "aten::native_dropout aten::_fused_dropout aten::dropout aten::bernoulli aten::bernoulli_ "

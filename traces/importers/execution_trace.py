@@ -55,7 +55,7 @@ def read(request: Request) -> Imported:
     from .json_stream import ElementStream
 
     companion = _companion(request)
-    stream = ElementStream(request.data.open(), "nodes", request.where)
+    stream = ElementStream(request.data.open(et_nodes.MAX_BYTES), "nodes", request.where)
     run = operators_of(et_nodes.decode(stream.blocks(), request.where))
     lives = follow(run)
     if not lives.steps:

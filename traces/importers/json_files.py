@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -27,16 +28,31 @@ def decoded(content: Content, what: str) -> dict[str, Any]:
     ------
     TraceError
         It is no JSON, no object, or too large.
+
+    Notes
+    -----
+    What Python writes for what is no number, NaN and Infinity, is read, though JSON has none: what
+    takes a number can then name the one that is none.
     """
     data = content.bytes(MAX_BYTES)
     try:
         values = msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        hint = ", it may be cut off" if "truncated" in str(error) else ""
-        raise TraceError(f"{what}: not JSON ({reason(error)}){hint}", content.where) from None
+        values = _as_python_writes(data)
+        if values is None:
+            hint = ", it may be cut off" if "truncated" in str(error) else ""
+            raise TraceError(f"{what}: not JSON ({reason(error)}){hint}", content.where) from None
     if not isinstance(values, dict):
         raise TraceError(f"{what}: {show(values)} is no JSON object", content.where)
     return values
+
+
+def _as_python_writes(data: bytes) -> Any:
+    """Decode what Python's own writer would have written; None if it would not."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def field_of(values: Any, key: str, kind: Any, place: tuple[str, str]) -> Any:

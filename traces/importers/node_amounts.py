@@ -1,12 +1,14 @@
 """Sizes and costs of a graph's nodes as whole bytes and nanoseconds; every fault in one line.
 
 Files give plain numbers without a unit, fractions among them. Rounding could make half of a cost
-vanish, so they are scaled: all sizes alike, and all costs alike.
+vanish, so they are scaled: all sizes alike, and all costs alike. What is rounded nevertheless is
+counted, with how much.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from ...errors import TraceError
@@ -16,7 +18,7 @@ from ..wording import show
 Number: TypeAlias = int | float
 
 MOST_DIGITS = 9  # after the point, that scaling keeps
-CLOSE = 1e-9  # of what is this near to a whole number, the rest is arithmetic
+CLOSE = Decimal("1e-9")  # of a number: what scaling further would not be worth
 
 
 class Amounts(NamedTuple):
@@ -29,11 +31,24 @@ class Amounts(NamedTuple):
         What 1 in the file counts as.
     n_fractions : int
         How many were not whole, in the unit that the file has or was given.
+    n_rounded : int
+        How many are not what the file says, times the scale.
+    most_change : float
+        The largest change of one of these, as a part of it; 1 where it is 0 now.
     """
 
     whole: list[int]
     scale: int
     n_fractions: int
+    n_rounded: int = 0
+    most_change: float = 0.0
+
+    @property
+    def rounding(self) -> str:
+        """Say how many were rounded, and by how much; nothing if none was."""
+        if not self.n_rounded:
+            return ""
+        return f"{self.n_rounded:,} rounded, by up to {100 * self.most_change:.3g}%"
 
 
 def numbers(
@@ -90,8 +105,8 @@ def in_unit(values: Sequence[Number], unit: int, name: str, where: str) -> Amoun
         if value * unit > MAX_VALUE:
             rule = f"is more than 2^53 ns, at {unit} ns each"
             raise TraceError(f"node {position}: {name} {show(value)} {rule}", where)
-    whole = [round(value * unit) for value in values]
-    return Amounts(whole, unit, _fractions(values, unit))
+    exact = [_exact(value) * unit for value in values]
+    return _counted(exact, unit, sum(value != round(value) for value in exact))
 
 
 def scaled(values: Sequence[Number]) -> Amounts:
@@ -100,18 +115,32 @@ def scaled(values: Sequence[Number]) -> Amounts:
     Examples
     --------
     >>> scaled([3, 2.25, 0])
-    Amounts(whole=[300, 225, 0], scale=100, n_fractions=1)
+    Amounts(whole=[300, 225, 0], scale=100, n_fractions=1, n_rounded=0, most_change=0.0)
     """
-    scale, total = 1, sum(values)
-    while _fractions(values, scale) and scale < 10**MOST_DIGITS and total * scale * 10 <= MAX_VALUE:
+    exact = [_exact(value) for value in values]
+    fractions = [value for value in exact if value != round(value)]
+    scale, total = 1, sum(exact)
+    while (
+        any(_change(value * scale) > CLOSE for value in fractions)
+        and scale < 10**MOST_DIGITS
+        and total * scale * 10 <= MAX_VALUE
+    ):
         scale *= 10
-    return Amounts([round(value * scale) for value in values], scale, _fractions(values, 1))
+    return _counted([value * scale for value in exact], scale, len(fractions))
 
 
-def _fractions(values: Sequence[Number], unit: int) -> int:
-    """Count the numbers that are not whole in a unit."""
-    return sum(
-        abs(value * unit - round(value * unit)) > CLOSE * max(1.0, value * unit)
-        for value in values
-        if isinstance(value, float)
-    )
+def _exact(value: Number) -> Decimal:
+    """Take a number as the file writes it: 0.1 is a tenth."""
+    return Decimal(repr(value))
+
+
+def _counted(exact: Sequence[Decimal], scale: int, n_fractions: int) -> Amounts:
+    changes = [change for value in exact if (change := _change(value))]
+    most_change = float(max(changes, default=0))
+    return Amounts([round(v) for v in exact], scale, n_fractions, len(changes), most_change)
+
+
+def _change(value: Decimal) -> Decimal:
+    """Say how much of a number rounding changes."""
+    change = abs(value - round(value))
+    return change / value if change else change

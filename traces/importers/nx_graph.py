@@ -59,8 +59,8 @@ def read(request: Request) -> Imported:
     """
     where = request.where
     values = decoded(request.data, FORMAT)
-    graph = values.get("graph")
-    names = graph if isinstance(graph, dict) else {}
+    graph = {"graph": {}} | values
+    names = field_of(graph, "graph", dict, ("the file", where))
     nodes = _nodes(values, where)
     sizes, times, fixed = _amounts(values, names, request)
     n_links = _link(nodes, values, where)
@@ -85,11 +85,15 @@ def _told(sizes: Amounts, times: Amounts, request: Request) -> dict[str, int]:
     if times.n_fractions:
         is_scaled = request.time_unit is None
         how = f"scaled: 1 counts as {times.scale} ns" if is_scaled else "rounded to whole ns"
-        told[f"costs {WITH_FRACTIONS} ({how})"] = times.n_fractions
+        told[f"costs {WITH_FRACTIONS} ({_both(how, times.rounding)})"] = times.n_fractions
     if sizes.n_fractions:
-        unit = f"scaled: 1 counts as {sizes.scale} bytes, in budgets too"
-        told[f"sizes {WITH_FRACTIONS} ({unit})"] = sizes.n_fractions
+        how = f"scaled: 1 counts as {sizes.scale} bytes, in budgets too"
+        told[f"sizes {WITH_FRACTIONS} ({_both(how, sizes.rounding)})"] = sizes.n_fractions
     return told
+
+
+def _both(how: str, rounding: str) -> str:
+    return f"{how}; {rounding}" if rounding else how
 
 
 def _nodes(values: dict[str, Any], where: str) -> dict[Id, Node]:
@@ -105,11 +109,9 @@ def _nodes(values: dict[str, Any], where: str) -> dict[Id, Node]:
             raise TraceError(f"{what}: there is a node {show(key)} already", where)
         label = node.get("name", key)
         is_backward = node.get("backward")
-        nodes[key] = Node(
-            label if isinstance(label, str) else "node",
-            is_backward if isinstance(is_backward, bool) else None,
-            [],
-        )
+        if is_backward is not None:
+            is_backward = field_of(node, "backward", bool, (what, where))
+        nodes[key] = Node(label if isinstance(label, str) else "node", is_backward, [])
     return nodes
 
 
@@ -118,7 +120,7 @@ def _amounts(
 ) -> tuple[Amounts, Amounts, int]:
     """Read sizes, times, and what is in memory throughout."""
     nodes, where = values["nodes"], request.where
-    size, time, own = (_attribute(names, *known) for known in (SIZE, TIME, PARAMETERS))
+    size, time, own = (_attribute(names, *known, where) for known in (SIZE, TIME, PARAMETERS))
     costs = numbers(nodes, time, TIMES, where)
     unit = request.time_unit
     times = scaled(costs) if unit is None else in_unit(costs, NS_IN[unit], time, where)
@@ -128,10 +130,10 @@ def _amounts(
     return sizes, times, request.fixed_bytes * both.scale + sum(both.whole[len(nodes) :])
 
 
-def _attribute(names: dict[str, Any], tag: str, usual: str) -> str:
+def _attribute(names: dict[str, Any], tag: str, usual: str, where: str) -> str:
     """Give the name of an attribute of nodes, which the graph may say."""
-    named = names.get(tag)
-    return named if isinstance(named, str) else usual
+    named: str = field_of({tag: usual} | names, tag, str, ("graph", where))
+    return named
 
 
 def _link(nodes: dict[Id, Node], values: dict[str, Any], where: str) -> int:
@@ -154,8 +156,8 @@ def _link(nodes: dict[Id, Node], values: dict[str, Any], where: str) -> int:
 
 def _order(nodes: dict[Id, Node], names: dict[str, Any], where: str) -> list[Id]:
     """Give the order of the calls: the one that the graph names, or that of the file."""
-    order = names.get("order")
-    if not isinstance(order, list) or not order:
+    order: list[Id] = field_of({"order": []} | names, "order", list, ("graph", where))
+    if not order:
         return list(nodes)
     for node in order:
         if isinstance(node, bool) or not isinstance(node, Id) or node not in nodes:
