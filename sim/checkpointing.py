@@ -10,7 +10,7 @@ in no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .errors import InputError
@@ -24,7 +24,13 @@ from .workload import workload
 NEVER = -1
 
 
-def checkpoint_plan(trace: Trace, blocks: Sequence[str], *, cached: bool = True) -> Plan:
+def checkpoint_plan(
+    trace: Trace,
+    blocks: Sequence[str],
+    *,
+    saved: Collection[int] = (),
+    cached: bool = True,
+) -> Plan:
     """Plan what a training step does if ``torch.utils.checkpoint`` is applied to some blocks.
 
     Parameters
@@ -33,6 +39,9 @@ def checkpoint_plan(trace: Trace, blocks: Sequence[str], *, cached: bool = True)
         Of the step without checkpointing, with module paths.
     blocks : sequence of str
         Paths of modules; none may be inside another.
+    saved : collection of int
+        Calls of the trace whose results are kept, as a selective policy does: they do not run
+        again.
     cached : bool
         As in ``simulation.Options``.
 
@@ -47,7 +56,7 @@ def checkpoint_plan(trace: Trace, blocks: Sequence[str], *, cached: bool = True)
         If no forward call belongs to a block, or two blocks overlap.
     """
     program = workload(trace, "inplace", cached=cached).program
-    actions = _Checkpointing(program, trace, blocks).actions()
+    actions = _Checkpointing(program, trace, blocks, saved).actions()
     method = f"checkpoint({len(blocks)} blocks)"
     return made_plan(actions, trace.digest, mutation="inplace", trace=trace.name, method=method)
 
@@ -89,6 +98,8 @@ class _Reading:
         By call: the tensors that it reads, and that it makes.
     phase, origin : list of int
         By call, as in the program's table.
+    is_saved : list of bool
+        By call: whether a policy keeps what it makes.
     storage, maker : list of int
         By tensor: its storage, and the call that makes it.
     root : list of int
@@ -107,7 +118,9 @@ class _Reading:
         By call, of the backward pass: whose forward call it belongs to.
     """
 
-    def __init__(self, program: Program, trace: Trace, paths: Sequence[str]) -> None:
+    def __init__(
+        self, program: Program, trace: Trace, paths: Sequence[str], saved: Collection[int]
+    ) -> None:
         calls, tensors = program.calls, program.tensors
         parents = program.parents.tolist()
         self.parents = [
@@ -125,6 +138,7 @@ class _Reading:
         self.root: list[int] = program.storages["root"][:-1].tolist()
         self.phase: list[int] = calls["phase"].tolist()
         self.origin: list[int] = calls["origin"].tolist()
+        self.is_saved = [origin in saved for origin in self.origin]
         self.taken_over = self._taken_over(program)
         self.dies_after = self._deaths(program)
         self.tensors_of: list[list[int]] = [[] for _ in self.root]
@@ -220,7 +234,7 @@ class _Reading:
             is_saved = self.origin[made] < 0 or self.phase[made] == PHASE_FORWARD
             if is_saved and block.trigger == NEVER:
                 block.trigger = call
-            if self.of_call[made] is block:
+            if self.of_call[made] is block and not self.is_saved[made]:
                 block.needed.add(self.storage[tensor])
                 block.stop = max(block.stop, made)
 
@@ -235,9 +249,11 @@ class _Reading:
 class _Checkpointing:
     """Follows the program, lets go of what checkpointed blocks make, and runs them again."""
 
-    def __init__(self, program: Program, trace: Trace, paths: Sequence[str]) -> None:
+    def __init__(
+        self, program: Program, trace: Trace, paths: Sequence[str], saved: Collection[int]
+    ) -> None:
         self.program = program
-        self.read = _Reading(program, trace, paths)
+        self.read = _Reading(program, trace, paths, saved)
         self.triggers: dict[int, list[_Block]] = {}
         for block in self.read.blocks:
             self.triggers.setdefault(block.trigger, []).append(block)
@@ -251,10 +267,22 @@ class _Checkpointing:
         read, inputs, first = self.read, self._inputs(), self._last_reads()
         ends: dict[int, list[int]] = {}
         for storage, dies in enumerate(read.dies_after):
+            if (block := self._kept_for(storage)) is not None:
+                ends.setdefault(block.end, []).append(storage)
+                continue
             held = max(first.get(storage, dies), inputs.get(storage, NEVER))
             for call in {held, max(held, dies)}:
                 ends.setdefault(call, []).append(storage)
         return ends
+
+    def _kept_for(self, storage: int) -> _Block | None:
+        """Give the block that reads a saved storage again which the plain run lets go before."""
+        read = self.read
+        made = read.maker[read.root[storage]]
+        block = read.of_call[made]
+        if block is None or not read.is_saved[made]:
+            return None
+        return block if read.dies_after[storage] < block.trigger else None
 
     def _inputs(self) -> dict[int, int]:
         """Give the inputs of checkpointed blocks, and the call up to which these keep them."""
@@ -274,6 +302,7 @@ class _Checkpointing:
             storage: block
             for storage, root in enumerate(read.root)
             if (block := read.of_call[read.maker[root]]) is not None
+            and not read.is_saved[read.maker[root]]
         }
         last = {s: max(read.maker[read.root[s]], read.held_until(s)) for s in own}
         for call, parents in enumerate(read.parents):
@@ -317,11 +346,25 @@ class _Checkpointing:
                 self.is_defined[tensor] = False
 
     def _run_again(self, block: _Block) -> None:
-        """Run a block up to where all that its backward pass needs is there."""
+        """Run a block up to where all that its backward pass needs is there.
+
+        What was saved for this alone goes when it has been read.
+        """
         read = self.read
-        again = [c for c in range(block.first, block.stop + 1) if read.of_call[c] is block]
+        again = [
+            c
+            for c in range(block.first, block.stop + 1)
+            if read.of_call[c] is block and not read.is_saved[c]
+        ]
         made = {read.storage[tensor] for call in again for tensor in read.results[call]}
         kept = block.needed | {storage for storage in made if self.is_resident[storage]}
+        saved = {
+            read.storage[tensor]
+            for call in range(block.first, block.stop + 1)
+            if read.of_call[call] is block and read.is_saved[call]
+            for tensor in read.results[call]
+            if self._kept_for(read.storage[tensor]) is block
+        }
         last: dict[int, int] = {}
         for call in again:
             for tensor in (*read.parents[call], *read.results[call]):
@@ -330,7 +373,7 @@ class _Checkpointing:
             last[storage] = max(last[storage], min(read.held_until(storage), again[-1]))
         for call in again:
             self._run(call)
-            self._free_all(s for s in made - kept if last[s] == call)
+            self._free_all(s for s in (made - kept) | saved if last.get(s) == call)
 
     def _free_all(self, storages: Iterable[int]) -> None:
         for storage in sorted(storages):

@@ -86,7 +86,7 @@ class _Comparison:
     def differences(self, first: Plan, second: Plan) -> list[Difference]:
         """Compare call by call, and storage by storage."""
         calls, program = self.program.calls, self.program
-        uses = [_Use(program, plan) for plan in (first, second)]
+        uses = [PlanUse(program, plan) for plan in (first, second)]
         for call in range(len(calls)):
             times = [use.remats[call] for use in uses]
             more = times[0] - times[1]
@@ -120,7 +120,7 @@ def _added(sides: tuple[int, int], side: int, amount: int) -> tuple[int, int]:
     return (first, second + amount) if side else (first + amount, second)
 
 
-class _Use:
+class PlanUse:
     """How a plan uses calls and storages.
 
     Attributes

@@ -63,6 +63,15 @@ def sum_backward(state: State, begin: int, end: int) -> None:
 
 
 @kernel
+def count_search(state: State, steps: int, scored: int) -> None:
+    """Count the pieces that a search looked at, and the scores that it asked for."""
+    run = state.run[0]
+    run.search_steps += steps
+    run.evaluations += scored
+    run.metadata_accesses += scored
+
+
+@kernel
 def name_victims(state: State, first: int, end: int) -> int:
     """Write down what lies in the pieces from one to before another; count it."""
     count, p = 0, first
@@ -149,10 +158,7 @@ def _make_search(score: Score, needs: int, counts: bool) -> tuple[Value, Search]
                 if cost < lowest or (found == NONE and cost == lowest):
                     found, found_end, lowest = first, after, cost
             p = after
-        run = state.run[0]
-        run.search_steps += steps
-        run.evaluations += scored
-        run.metadata_accesses += scored
+        count_search(state, steps, scored)
         return found, found_end, lowest
 
     return value_of, search

@@ -29,6 +29,7 @@ from .marks import listeners
 from .merging import UnlikeRepeatsError
 from .naming import models_of
 from .recording import Recording
+from .refusing import compiled_calls_reported
 from .sessions import Session, after_steps, before_forward
 from .stepping import repeats
 
@@ -103,7 +104,10 @@ def capture_script(
     _check(script, wanted, name)
     watch = _Watch(script, wanted, report)
     with ExitStack() as stack:
-        fakes = stack.enter_context(fake_tensors(wanted.target)) if wanted.target else None
+        fakes = None
+        if wanted.target:
+            fakes = stack.enter_context(fake_tensors(wanted.target))
+            stack.enter_context(compiled_calls_reported(_refuse))  # also in steps that are skipped
         stack.enter_context(watch.hooks())
         with _forks_apart():
             _run(script, arguments, watch)
@@ -115,6 +119,10 @@ def capture_script(
         recorded = replace(recorded, notes=(*recorded.notes, *fakes.notes()))
     kind = f"fake capture, target {wanted.target}," if wanted.target else "capture"
     return Capture(name, recorded, f"{kind} of {script}")
+
+
+def _refuse(failure: Exception) -> None:
+    raise failure
 
 
 def _check(script: str, wanted: Wanted, name: str) -> None:

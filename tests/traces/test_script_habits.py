@@ -131,3 +131,12 @@ def test_a_failure_under_fakes_names_them(run: Any) -> None:
         "rematsim: error: train.py:13: the script failed: ZeroDivisionError: division by zero; "
         "it ran under fake tensors, which have no values; without --fake it may pass\n"
     )
+
+
+@pytest.mark.parametrize("options", [[], ["--fake"]])
+def test_what_is_compiled_is_refused_by_its_name_also_before_recording(
+    run: Any, options: list[str]
+) -> None:
+    done = run("double = torch.compile(lambda x: 2 * x)", "double(torch.ones(3))", *options)
+    assert done.returncode == 1
+    assert "a compiled function was called (torch.compile; " in done.stderr
