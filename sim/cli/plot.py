@@ -94,8 +94,8 @@ def _planned(run: RunResult) -> int:
 def _executed(path: str, traces: tuple[str, ...]) -> RunResult:
     """Execute a plan on its trace, without a budget, for its event log."""
     from ..execution import execute
-    from ..plan import FREE
     from ..plan_files import load_plan
+    from ..schedules import FREE
 
     if len(traces) > 1:
         raise click.UsageError(f"{path}: a plan is for one trace, and {len(traces)} are given")
