@@ -96,15 +96,12 @@ def test_the_prediction_is_what_happens_on_random_traces(seed: int) -> None:
             assert row.predicted_peak_bytes == row.peak_bytes
 
 
-@pytest.mark.parametrize("rate", ["100MB/s", "300MB/s", "inf"])
+@pytest.mark.parametrize("rate", ["100MB/s", "inf"])
 @pytest.mark.parametrize("name", ["bundled:resnet32", "synthetic:transformer:4"])
 def test_it_never_loses_to_offloading_alone(name: str, rate: str) -> None:
     trace, link = load_trace(name), f"link(d2h={rate},h2d={rate},latency=0)"
-    for budget in (0.3, 0.6):
-        alone, both = (
-            plan_trace(trace, m, budget, link=link).row for m in ("offload-all", "capuchin")
-        )
-        assert both.predicted_slowdown is not None or alone.predicted_slowdown is None
-        assert alone.predicted_slowdown is None or (
-            (both.predicted_slowdown or 0) <= alone.predicted_slowdown
-        )
+    alone, both = (
+        plan_trace(trace, method, 0.3, link=link).row.predicted_slowdown
+        for method in ("offload-all", "capuchin")
+    )
+    assert alone is not None and both is not None and both <= alone

@@ -133,15 +133,16 @@ def test_the_prediction_is_what_happens_on_random_traces(seed: int) -> None:
             assert row.predicted_peak_bytes == row.peak_bytes
 
 
-@pytest.mark.parametrize("rate", ["30MB/s", "300MB/s", "12GB/s", "inf"])
-@pytest.mark.parametrize("name", ["synthetic:transformer:4", "bundled:resnet32", "bundled:gpt"])
+@pytest.mark.parametrize("rate", ["30MB/s", "300MB/s", "inf"])
+@pytest.mark.parametrize("name", ["synthetic:transformer:2", "bundled:resnet32"])
 def test_it_never_loses_to_what_it_combines(name: str, rate: str) -> None:
     trace, link = load_trace(name), f"link(d2h={rate},h2d={rate},latency=0)"
-    for budget in (0.3, 0.6):
-        rows = {m: plan_trace(trace, m, budget, link=link).row for m in ("rotor", "offload-all")}
-        row = plan_trace(trace, "pofo", budget, link=link).row
-        others = [other.slowdown for other in rows.values() if other.slowdown is not None]
-        assert row.slowdown is not None or not others
-        assert row.slowdown is None or row.slowdown <= min(others, default=math.inf)
-        if rate == "inf" and rows["offload-all"].status == "ok":
-            assert row.slowdown == 1.0
+    rows = {
+        method: plan_trace(trace, method, 0.3, link=link).row
+        for method in ("rotor", "offload-all", "pofo")
+    }
+    found = rows.pop("pofo")
+    others = [row.slowdown for row in rows.values() if row.slowdown is not None]
+    assert found.slowdown is not None and found.slowdown <= min(others)
+    if rate == "inf":
+        assert found.slowdown == 1.0
