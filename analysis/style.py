@@ -72,7 +72,7 @@ METHODS = (
     *("keep-all", "chen-sqrt", "chen-greedy", "checkmate", "checkmate-lp-rounding", "rotor"),
     *("kusumoto", "optimal", "moccasin", "annealing", "revolve"),
     *("large-neighborhood", "knapsack", "min-cut", "every-kth", "m-of-n", "on-demand"),
-    *("treewidth", "checkpoint-all", "checkpoint-last", "offload-all"),
+    *("treewidth", "checkpoint-all", "checkpoint-last", "offload-all", "pofo", "capuchin"),
     *_ABLATIONS[:4],
     *("Coop", "h_DTE"),  # where the series has markers that no other heuristic has
     *_ABLATIONS[4:],

@@ -19,7 +19,7 @@ LAYERS = {
     "neighborhood nextuse residence engine choosing windows compiled runner workload moment_bounds "
     "bounds requirements result report buffers buffer_files lifetimes placing stacking "
     "stacking_bounds stacking_state traffic transfers transferring event_fields waiting links "
-    "lanes moved_schedules",
+    "lanes moved_schedules offloaded_chains",
     "heuristics": "heuristics",
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
     "simulation checkpointing comparison conformance inspection audit audit_addresses "
