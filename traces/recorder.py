@@ -27,7 +27,7 @@ from .module_paths import ModulePaths
 from .naming import constant_labels
 from .raw_events import BACKWARD, STEP_END, WITHOUT_GRAD, OpenCall, RawEvent, RawView, events_of
 from .recording import Constant, Recording
-from .refusing import higher_order
+from .refusing import higher_order, out_of_sight
 from .resizing import resizes_noticed
 from .schemas import (
     CLOSES_REGION,
@@ -341,11 +341,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """
         if storage.nbytes() and storage.resizable() and not self._storages.is_watched(storage):
             assert tensor.grad_fn is not None
-            raise TraceError(
-                f"a tensor that {tensor.grad_fn.name()} belongs to was computed out of sight: in "
-                "another thread, or by an extension that goes round PyTorch's dispatcher; run the "
-                "whole step in the thread that began the capture"
-            )
+            raise out_of_sight(tensor.grad_fn.name())
 
     def _find_phase(self) -> None:
         """Find which phase calls belong to; what runs without gradients is told from later on."""
