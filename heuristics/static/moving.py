@@ -99,12 +99,19 @@ class Moving:
 
     def _longest(self, value: int, uses: list[int]) -> Gap | None:
         """Give the gap of one life of a value that has bytes."""
-        pairs = [(a, b) for a, b in pairwise(uses) if b > a + 1]
+        gaps = self._gaps(value, uses)
+        best = max(gaps, key=lambda gap: (self.is_crowded(gap), self.time_away(gap)), default=None)
+        return best if best is None or best.size else None
+
+    def _gaps(self, value: int, uses: list[int]) -> list[Gap]:
         size = int(self.graph.size[value])
-        if not pairs or not size:
-            return None
-        gaps = [Gap(value, size, *pair) for pair in pairs]
-        return max(gaps, key=lambda gap: (self.is_crowded(gap), self.time_away(gap)))
+        return [Gap(value, size, a, b) for a, b in pairwise(uses) if b > a + 1]
+
+    def crowded_gaps(self) -> list[Gap]:
+        """Give all gaps in which memory lacks, several of a value's life too; the longest first."""
+        gaps = [gap for life in self.lives for gap in self._gaps(*life)]
+        chosen = [gap for gap in gaps if gap.size and self.is_crowded(gap)]
+        return sorted(chosen, key=self.time_away, reverse=True)
 
     def is_crowded(self, gap: Gap) -> bool:
         """Say whether memory lacks somewhere in a gap."""

@@ -2,7 +2,8 @@
 
 Nothing is computed twice. A value goes after the use before its longest gap; a prefetch is issued
 as soon as memory has room for it from there on, or as late as still hides it. Tried are all values
-that have a gap, and fewer, those with the longest gaps first: the fastest that fits is the answer.
+that have a gap, and fewer, those with the longest gaps first, and all gaps in which memory lacks:
+the fastest that fits is the answer.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ def leads_both_ways(link: Link | None) -> bool:
 
 
 def shares(moving: Moving) -> Iterator[list[Gap]]:
-    """Give shares of the bytes that can be away, those with the longest gaps first."""
+    """Give all gaps in which memory lacks; then shares of the longest of each value.
+
+    With the former, nothing is there but what a call needs: that fits if any schedule does.
+    """
+    yield moving.on_host(moving.crowded_gaps())
     total = sum(gap.size for gap in moving.gaps)
     for share in SHARES:
         most, chosen = share * total, []
