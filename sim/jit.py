@@ -32,10 +32,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 NOT_IN_DIGEST = {
     *("addressing", "allocation", "allocation_comparison", "allocation_layout", "audit"),
     *("audit_addresses", "audit_caching", "audit_facts", "audit_ledger", "audit_plan"),
-    *("audit_scores", "buffer_files", "buffers", "causes", "conformance", "errors", "explaining"),
-    *("files", "garbage", "grid", "inspection", "lifetimes", "live", "overheads", "plan_diff"),
-    *("plan_files", "requirements", "scores", "side_by_side", "store", "story", "sweeps"),
-    *("audit_transfers", "workers", "worth"),
+    *("audit_scores", "audit_transfers", "buffer_files", "buffers", "causes", "cluster"),
+    *("conformance", "errors", "explaining", "files", "garbage", "grid", "inspection"),
+    *("lifetimes", "live", "overheads", "parameter_space", "plan_diff", "plan_files"),
+    *("requirements", "scores", "side_by_side", "store", "story", "sweeps", "tuning"),
+    *("workers", "worth"),
 }
 # What changes the machine code that numba makes.
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",
