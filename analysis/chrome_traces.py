@@ -54,6 +54,11 @@ def timeline(run: RunResult) -> dict[str, Any]:
     -------
     dict
         ``traceEvents``, in the order of their times, and what was run.
+
+    Raises
+    ------
+    InputError
+        If the run kept no event log.
     """
     if run.events is None or run.storages is None:
         raise InputError("timeline: this run kept no event log: ask for one (event_log=True)")

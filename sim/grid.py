@@ -185,8 +185,8 @@ def find_methods(given: Any) -> tuple[Method, ...]:
     ------
     UnknownNameError
         If there is no such heuristic.
-    InputError
-        If two of them have the same name, which would make their rows look alike.
+    UsageError
+        If there is none, or two of them have the same name, which would make their rows look alike.
     """
     items = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     methods: dict[str, Method] = {}
@@ -202,6 +202,11 @@ def find_methods(given: Any) -> tuple[Method, ...]:
 
 def expand_seeds(given: Seeds) -> tuple[int, ...]:
     """Read seeds: an int, ints, or text such as ``1,2,3`` or ``0:9`` (end included).
+
+    Raises
+    ------
+    UsageError
+        If they cannot be read, or there are none, or more than 10,000.
 
     Examples
     --------
@@ -242,7 +247,7 @@ def find_planners(given: Any, time_limit: float | None = None) -> tuple[StaticMe
     ------
     UnknownNameError
         If there is no such planner.
-    InputError
+    UsageError
         If the time limit is no time.
     """
     if time_limit is not None and not time_limit > 0:
@@ -263,6 +268,11 @@ def make_grid(
     """Read everything that a user may ask for in its many forms into a Grid.
 
     There may be planners only: then ``heuristics`` is empty.
+
+    Raises
+    ------
+    UsageError
+        If there is no trace, or something that is asked for is not what it should be.
     """
     unique: dict[str, Trace] = {}
     for trace in traces:

@@ -130,7 +130,7 @@ class RunResult:
     bound_slowdown : float or None
         Nothing within the budget is faster; see ``docs/columns.md``.
     gap : float or None
-        How far the plan's predicted cost, or the run, is above that bound, as a fraction of it.
+        How far the run, or the execution of the plan, is above that bound, as a fraction of it.
     solve_seconds : float or None
         Time that planning took.
     predicted_slowdown, predicted_peak_bytes : float or None, int or None
