@@ -46,19 +46,18 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
 
     Raises
     ------
-    ValueError
+    InputError
         If the run has no event log.
     """
-    if result.events is None:
-        raise ValueError("the run has no event log: simulate it with event_log=True")
+    events, _ = result.logged()
     kind = Audit
     if result.row.get("kind") == "static":
         from .audit_plan import PlanAudit  # it is made from what stands here
         from .audit_transfers import TransferAudit, moves_data
 
-        kind = TransferAudit if moves_data(result.events) else PlanAudit
+        kind = TransferAudit if moves_data(events) else PlanAudit
     try:
-        kind(trace, result.row, result.events).run()
+        kind(trace, result.row, events).run()
     except Contradiction as found:
         return Verdict(found.finding, str(found), found.row)
     return Verdict("GOOD")
