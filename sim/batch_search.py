@@ -98,6 +98,11 @@ class BatchAnswer:
     tried: list[int]
 
     @property
+    def allowed_bytes(self) -> int:
+        """The budget without the headroom: what the runs may take."""
+        return self.budget_bytes - self.headroom_bytes
+
+    @property
     def best(self) -> LargestBatch | None:
         """The largest, if one fits."""
         return self.found[0] if self.found[0].batch is not None else None

@@ -25,8 +25,8 @@ from .workload import Workload, workload
 
 YES, NO, NONE_FOUND = "yes", "no", "none found"
 MEMORY, TIME = "memory", "time"  # what proves a no
-# Parts of the way from the least memory to that of the plain run: how closely runs are tried, and
-# bounds asked for.
+# Parts of the way from the lowest budget to what the plain run takes: how closely runs are tried,
+# and bounds asked for.
 PARTS, BOUND_PARTS = 128, 32
 
 

@@ -20,7 +20,7 @@ from .heuristics.methods import get
 from .heuristics.static.registry import Planner, sources_digest
 from .heuristics.static.registry import get as get_planner
 from .jit import engine_digest
-from .result import NO_LINK, OPTIONS
+from .result import NO_LINK, OPTIONS, OPTIONS_OF_PLANS
 from .simulation import MAX_SEED, Options
 from .store import CellKey
 
@@ -70,7 +70,7 @@ class Method:
 class StaticMethod:
     """A planner, and how long it may take.
 
-    Of the options the memory model changes a row, and the link that of a planner that moves data.
+    Of the options few change a row, and the link that of a planner that moves data.
     """
 
     planner: Planner
@@ -100,7 +100,8 @@ class StaticMethod:
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""
         link = options.link if self.planner.moves_data else NO_LINK
-        return ["static", self.time_limit, options.memory, link]
+        chosen = [getattr(options, name) for name in OPTIONS_OF_PLANS]
+        return ["static", self.time_limit, *chosen, link]
 
 
 class Run(NamedTuple):
