@@ -35,7 +35,8 @@ NOT_IN_DIGEST = {
     *("audit_scores", "buffer_files", "buffers", "causes", "conformance", "errors", "explaining"),
     *("files", "garbage", "grid", "inspection", "lifetimes", "live", "overheads", "plan_diff"),
     *("plan_files", "requirements", "scores", "side_by_side", "store", "story", "sweeps"),
-    *("audit_transfers", "workers", "worth"),
+    *("audit_extents", "audit_transfers", "batch_search", "fitting", "floors", "headroom"),
+    *("plan_choices", "policies", "trials", "workers", "worth"),
 }
 # What changes the machine code that numba makes.
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",
