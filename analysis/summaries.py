@@ -49,6 +49,8 @@ KNOWN_LINES = (
     "on-demand",
     "kusumoto",
     "rotor",
+    "capuchin",
+    "pofo",
     "annealing",
     "checkmate-lp-rounding",
     "checkmate",

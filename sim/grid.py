@@ -110,6 +110,7 @@ class Run(NamedTuple):
     method: Any
     budget: Budget
     options: Options
+    source: str = ""  # digest of the user's file that the method is to be found in
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,9 @@ class Cell:
     def run(self) -> Run:
         """What a worker is told."""
         options = replace(self.options, seed=self.seed or 0)
-        is_static = isinstance(self.method, StaticMethod)
-        return Run(self.method if is_static else self.method.given, self.budget, options)
+        if isinstance(self.method, StaticMethod):
+            return Run(self.method, self.budget, options)
+        return Run(self.method.given, self.budget, options, self.method.heuristic.source)
 
     def __str__(self) -> str:
         """Name the cell in messages."""

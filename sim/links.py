@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from .budgets import MAX_BYTES, MAX_TEXT, parse_budget
+from .budgets import MAX_TEXT, parse_bytes
 from .errors import BudgetError, UnknownNameError, UsageError
 from .result import NO_LINK as NO_LINK
 from .texts import split_list
@@ -224,15 +224,10 @@ def parse_latency(text: str) -> int:
 
 
 def _bytes(text: str, rule: str) -> int:
-    if text.strip() in ("0", "0B"):
-        return 0
     try:
-        size = parse_budget(text)
+        return 0 if text.strip() in ("0", "0B") else parse_bytes(text)
     except BudgetError:
         raise UsageError(rule) from None
-    if size.kind != "bytes" or size.value is None or size.value > MAX_BYTES:
-        raise UsageError(rule)
-    return int(size.value)
 
 
 def parse_link(text: str) -> str:

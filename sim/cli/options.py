@@ -73,6 +73,7 @@ class Parsed(ParamType):
 BUDGET = Parsed("budget", "budgets", "parse_budget")
 BUDGETS = Parsed("budgets", "budgets", "expand_budgets")
 SEEDS = Parsed("seeds", "grid", "expand_seeds")
+CLUSTER = Parsed("address|local:n", "cluster", "parse_cluster")
 MEMORY = Parsed("model", "memory_models", "parse_memory")
 LINK = Parsed("link", "links", "parse_link")
 
