@@ -150,7 +150,8 @@ class _Worker:
         """Say why it ended by itself: what memory ran out on is aborted or killed."""
         code = self.process.wait()
         if -code in (signal.SIGABRT, getattr(signal, "SIGKILL", 9), signal.SIGSEGV):
-            return _MEMORY, f"the solver was ended with {self.memory_gb:g} GB allowed"
+            by = signal.Signals(-code).name
+            return _MEMORY, f"the solver was ended by {by}, with {self.memory_gb:g} GB allowed"
         return _FAILED, f"the solver's process ended with code {code}"
 
     def send(self, task: Any) -> None:

@@ -213,6 +213,12 @@ def test_however_a_solver_ends_there_is_a_status(stub: str, code: str, status: s
     assert (again.status, again.told) == (solving.DONE, [8])
 
 
+def test_a_solver_that_is_killed_is_told_with_the_signal(stub: str) -> None:
+    code = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    ended = solving.solve(stub, "run", code, seconds=30.0, memory_gb=1.0)
+    assert ended.message == "the solver was ended by SIGKILL, with 1 GB allowed"
+
+
 def test_a_solver_that_says_anything_once_its_memory_is_full_reached_the_limit(stub: str) -> None:
     """A library that is refused memory may fail without a word: a SystemError, to Python."""
     code = "x = bytearray(600 << 20)\nraise SystemError('error return without exception set')"
