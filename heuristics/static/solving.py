@@ -262,7 +262,8 @@ def _main() -> None:
     _limit(float(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what solvers print is not an answer
-    _serve(sys.stdin.buffer, answers)
+    with contextlib.suppress(BrokenPipeError, pickle.UnpicklingError):  # the parent has ended
+        _serve(sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":
