@@ -88,7 +88,9 @@ def shown(ratio: float | None) -> str:
 
 def best_online(work: Workload, budget: int) -> float | None:
     names = [name for name in registry.names() if not name.startswith(NOT_COMPARED)]
-    rows = [replay(work, get_heuristic(n), Budget("bytes", budget), Options()) for n in names]
+    known = [get_heuristic(name) for name in names]
+    bytes_only = [heuristic for heuristic in known if not heuristic.needs_addresses]
+    rows = [replay(work, heuristic, Budget("bytes", budget), Options()) for heuristic in bytes_only]
     return min((row.slowdown for row in rows if row.slowdown is not None), default=None)
 
 

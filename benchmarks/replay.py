@@ -188,7 +188,8 @@ def child_compile() -> Row:
     from rematsim import heuristics, simulate
 
     for name in heuristics.names():
-        simulate("synthetic:chain:10", name, "0.7x")
+        memory = "arena" if heuristics.get(name).needs_addresses else "counter"
+        simulate("synthetic:chain:10", name, "0.7x", memory=memory)
     return {"heuristics": len(heuristics.names())}
 
 

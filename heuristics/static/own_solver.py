@@ -69,8 +69,9 @@ def answer(
     """Ask the function: places to save, and what went wrong. A task for the process."""
     loaded = load_function(text)
     assert loaded is not None, text
+    count = len(memory)  # whatever the function does to the list
     try:
-        return checked(loaded.function(memory, runtimes, max_memory), len(memory)), ""
+        return checked(loaded.function(memory, runtimes, max_memory), count), ""
     except InputError as error:
         return [], str(error)
     except MemoryError:

@@ -150,7 +150,8 @@ class _Worker:
         """Say why it ended by itself: what memory ran out on is aborted or killed."""
         code = self.process.wait()
         if -code in (signal.SIGABRT, getattr(signal, "SIGKILL", 9), signal.SIGSEGV):
-            return _MEMORY, f"the solver was ended with {self.memory_gb:g} GB allowed"
+            by = signal.Signals(-code).name
+            return _MEMORY, f"the solver was ended by {by}, with {self.memory_gb:g} GB allowed"
         return _FAILED, f"the solver's process ended with code {code}"
 
     def send(self, task: Any) -> None:
@@ -261,7 +262,8 @@ def _main() -> None:
     _limit(float(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what solvers print is not an answer
-    _serve(sys.stdin.buffer, answers)
+    with contextlib.suppress(BrokenPipeError, pickle.UnpicklingError):  # the parent has ended
+        _serve(sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

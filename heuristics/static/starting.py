@@ -1,6 +1,7 @@
 """Where searches start: the best of what is known and of the trivial planners' plans that fit.
 
-Where nothing is known, there is first what `descending.py` finds, which is mostly there at once.
+Where nothing is known, there is first what `descending.py` finds, which is mostly there at once,
+but hangs on luck where little memory is left: one byte more may lead a descent astray.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ LAST_RESORTS = ("treewidth", "revolve")
 FIRST = ("on-demand",)  # takes least time, and needs hardly more memory than any plan
 SLOW = ("chen-greedy(points=articulation)", "knapsack", "chen-greedy", "checkpoint-last")
 TRIVIAL = (*QUICK, *SLOW)
-# Of the time that is left for all, for one of them.
+DESCENT_SEEDS = range(1, 5)  # whoever has no starts has mostly tried 0
+# Of the time that is left for all, for one of them, or all descents.
 DESCENT_PART, LEAST_PART, LAST_PART = 0.5, 0.2, 0.4
 
 
@@ -49,6 +51,14 @@ class Start:
         if found.schedule is not None:
             self.offer(found.schedule)
 
+    def descend(self, clock: Clock) -> None:
+        """Offer what the first of some descents finds that ends."""
+        for seed in DESCENT_SEEDS:
+            found = descend(self.graph, self.budget, seed=seed, clock=clock)
+            if found is not None:
+                self.offer(found)
+                return
+
     def offer(self, schedule: Schedule) -> None:
         """Take a schedule if it fits and is the cheapest."""
         cost, peak_bytes = evaluate(self.graph, schedule)
@@ -73,9 +83,7 @@ def best_start(graph: StaticGraph, budget: int, starts: Sequence[Schedule], cloc
     for schedule in starts:
         best.offer(schedule)
     if best.schedule is None:
-        descended = descend(graph, budget, clock=clock.part(DESCENT_PART))
-        if descended is not None:
-            best.offer(descended)
+        best.descend(clock.part(DESCENT_PART))
     for method in (*FIRST, *QUICK, *LAST_RESORTS, *SLOW):
         if method in (*FIRST, *LAST_RESORTS) and best.schedule is not None:
             continue

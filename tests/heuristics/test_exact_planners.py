@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -213,11 +216,33 @@ def test_however_a_solver_ends_there_is_a_status(stub: str, code: str, status: s
     assert (again.status, again.told) == (solving.DONE, [8])
 
 
+def test_a_solver_that_is_killed_is_told_with_the_signal(stub: str) -> None:
+    code = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    ended = solving.solve(stub, "run", code, seconds=30.0, memory_gb=1.0)
+    assert ended.message == "the solver was ended by SIGKILL, with 1 GB allowed"
+
+
 def test_a_solver_that_says_anything_once_its_memory_is_full_reached_the_limit(stub: str) -> None:
     """A library that is refused memory may fail without a word: a SystemError, to Python."""
     code = "x = bytearray(600 << 20)\nraise SystemError('error return without exception set')"
     ended = solving.solve(stub, "run", code, seconds=30.0, memory_gb=1.0)
     assert (ended.status, ended.message) == (MEMORY_LIMIT, "the solver ran out of memory")
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_solvers_whose_parent_has_ended_end_without_a_word(cut: int) -> None:
+    """As where a sweep is interrupted while they load: nobody reads, or a task is cut off."""
+    task = pickle.dumps((solving.__name__, "load", (), None))
+    process = subprocess.Popen(
+        [sys.executable, "-m", solving.__name__, "1.0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    errors = process.communicate(task[: len(task) - cut], timeout=100)[1]
+    assert (process.returncode, errors) == (0, b"")
 
 
 def test_an_interrupt_gives_the_best_so_far() -> None:

@@ -139,6 +139,16 @@ def test_a_user_s_own_solver_that_never_answers_is_a_status(
     assert (own.status, own.schedule) == (status, None) and told in own.message
 
 
+def test_a_user_s_own_solver_may_use_up_its_lists(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "def mine(memory, runtimes, max_memory):\n"
+        "    memory.clear(), runtimes.clear()\n"
+        "    return 0.0, [0], []\n"
+    )
+    assert get(f"knapsack(solver={path}:mine,part=0.5)").plan(three_layers()).schedule is not None
+
+
 def test_what_a_user_s_own_solver_answered_in_time_counts(tmp_path: Path) -> None:
     """The more memory it may use the sooner it is asked; here the first answer that fits."""
     path = tmp_path / "mine.py"

@@ -63,6 +63,16 @@ def test_where_no_simple_planner_has_a_plan_a_descent_has_one() -> None:
     assert found is not None and evaluate(graph, found).cost < 1.05 * graph.base_cost
 
 
+@pytest.mark.skipif(not LAYERED.exists(), reason=f"there is no {LAYERED}")
+def test_a_descent_that_comes_to_nothing_is_not_the_last() -> None:
+    """With a byte more than above the first one leads nowhere, and there is no other start."""
+    graph = workload(load_trace(LAYERED)).graph
+    budget = int(0.8 * naive_peak_bytes(graph)) + 1
+    assert descend(graph, budget) is None
+    start = best_start(graph, budget, [], NO_LIMIT)
+    assert start.cost is not None and start.cost < 1.05 * graph.base_cost
+
+
 def test_without_time_the_best_start_is_one_that_was_given() -> None:
     graph = workload(load_trace("bundled:unet")).graph
     start = best_start(graph, naive_peak_bytes(graph), [naive_schedule(graph)], Clock(0.0))
