@@ -47,6 +47,7 @@ from .timelines import (
     VISIBLE,
     draw_strip,
     largest_unit,
+    memory_log,
     starts_of,
     write_head,
 )
@@ -97,18 +98,15 @@ def address_figure(run: RunResult, plan_bytes: int | None = None) -> Figure:
     Raises
     ------
     InputError
-        If there is no event log, or there are no addresses in it.
+        If there is no event log, nothing was ever in memory, or there are no addresses in it.
     """
-    if run.events is None or run.storages is None:
-        raise InputError("run: no event log in it; run again with one")
-    if len(run.events["start_ns"]) == 0:
-        raise InputError("run: nothing was ever in memory in it")
-    found = list(stays(run.events))
+    events, storages = memory_log(run)
+    found = list(stays(events))
     if not found:
         raise InputError(
             f"run: memory {run.memory} has no addresses; run again with --memory arena"
         )
-    end = float(np.max(run.events["end_ns"])) or 1.0
+    end = float(np.max(events["end_ns"])) or 1.0
     high = _height(found, run, plan_bytes)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     legend, legend_height = legend_that_fits(figure, _entries(found, run, plan_bytes, high))
@@ -118,13 +116,13 @@ def address_figure(run: RunResult, plan_bytes: int | None = None) -> Figure:
     place_legends(figure, [(legend, legend_height)])
 
     axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
-    _draw_map(axes, image(found, run.storages, end, high), end, high)
+    _draw_map(axes, image(found, storages, end, high), end, high)
     _draw_lines(axes, run, plan_bytes, high)
     unit, scale = largest_unit(end, TIME_UNITS)
     for place, action in enumerate(STRIPS):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
-        draw_strip(strip, starts_of(run.events, action), action, end)
+        draw_strip(strip, starts_of(events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     write_head(figure, run)
     write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..files import write_atomically
 from ..opcodes import ACTIONS, STREAMS
 from .timelines import call_begins, moments
@@ -54,9 +53,13 @@ def timeline(run: RunResult) -> dict[str, Any]:
     -------
     dict
         ``traceEvents``, in the order of their times, and what was run.
+
+    Raises
+    ------
+    InputError
+        If the run kept no event log.
     """
-    if run.events is None or run.storages is None:
-        raise InputError("timeline: this run kept no event log: ask for one (event_log=True)")
+    run.logged()
     events = sorted([*_slices(run), *_counters(run), *_instants(run)], key=_time)
     about = {name: getattr(run, name) for name in ("trace", "method", "status", "slowdown", "link")}
     return {

@@ -2,7 +2,7 @@
 
 Nothing is simulated, and nothing is shown on a screen. All figures can be had from here; those of
 lowest budgets, of solving, of a single run and of the theory are drawn in `heat.py`, `solving.py`,
-`timelines.py`, `address_map.py`, `plan_pictures.py` and `theory.py`.
+`timelines.py`, `stream_lanes.py`, `address_map.py`, `plan_pictures.py` and `theory.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_fi
 from .output import save_figure as save_figure
 from .plan_pictures import plan_figure as plan_figure
 from .solving import solving_figure as solving_figure
+from .stream_lanes import lanes_figure as lanes_figure
+from .stream_lanes import moves_data as moves_data
 from .style import TOO_SLOW
 from .summaries import curves, line_order, trace_order
 from .tables import check_table, require_alike, require_columns

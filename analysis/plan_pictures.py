@@ -152,10 +152,9 @@ def lives_of(run: RunResult) -> Stretches:
     InputError
         As `plan_figure`.
     """
-    if run.events is None or run.storages is None:
-        raise InputError("run: no event log in it; run again with one")
+    events, storages = run.logged()
     maker = _makers(run)
-    sizes = np.asarray(run.storages["bytes"], np.float64)
+    sizes = np.asarray(storages["bytes"], np.float64)
     calls = np.unique(maker[(maker >= 0) & (sizes > 0)])
     if calls.size == 0:
         raise InputError("run: no call in it makes anything that takes memory")
@@ -163,7 +162,7 @@ def lives_of(run: RunResult) -> Stretches:
     storage, begin, end, state = _stretches(run)
     is_result = (maker[storage] >= 0) & (sizes[storage] > 0)
     storage, begin, end, state = (part[is_result] for part in (storage, begin, end, state))
-    steps = np.asarray(run.events["action"])[call_begins(run.events)]
+    steps = np.asarray(events["action"])[call_begins(events)]
     return Stretches(
         n_steps=len(steps),
         n_again=int((steps == RECOMPUTE).sum()),

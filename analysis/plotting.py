@@ -36,6 +36,7 @@ RUN_KINDS: dict[str, Callable[..., Figure]] = {
     "memory": figures.memory_figure,
     "plan": figures.plan_figure,
     "addresses": figures.address_figure,
+    "lanes": figures.lanes_figure,
 }
 KINDS = (*TABLE_KINDS, *RUN_KINDS)
 PLAN_SUFFIXES = (".plan", ".plan.gz")
@@ -140,7 +141,8 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
 def run_kinds(source: Path, run: RunResult) -> list[str]:
     """List the kinds of figures of a single run, or of a plan, the main one first."""
     kinds = ["plan", "memory"] if is_plan_file(source) else ["memory", "plan"]
-    return [*kinds, "addresses"] if has_addresses(run) else kinds
+    kinds += ["addresses"] * has_addresses(run)
+    return [*kinds, "lanes"] if figures.moves_data(run) else kinds
 
 
 def has_addresses(run: RunResult) -> bool:

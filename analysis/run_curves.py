@@ -44,6 +44,7 @@ from .timelines import (
     extremes,
     label_strip,
     largest_unit,
+    memory_log,
     moments,
     starts_of,
 )
@@ -76,13 +77,12 @@ def compared_runs_figure(runs: Mapping[str, RunResult], names: Sequence[str]) ->
     Raises
     ------
     InputError
-        If there is no run, or one was made without an event log.
+        If there is no run, or one was made without an event log, or without anything in memory.
     """
     if not runs:
         raise InputError("runs: none to draw")
     for name, run in runs.items():
-        if run.events is None or not len(run.events["start_ns"]):
-            raise InputError(f"run {name}: no event log in it; run again with one")
+        memory_log(run, f"run {name}")
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     legend, legend_height = legend_that_fits(figure, _entries(runs, names))
     strips = list(runs.items())[:MOST_STRIPS]

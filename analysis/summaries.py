@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..result import NO_LINK, OPTIONS
-from .tables import check_table, differs, is_plan, link_of
+from .tables import check_table, differs, heeds, is_plan, link_of
 
 # What the runs of one point of a line have in common.
 POINT = ["trace", "line", "budget_bytes"]
@@ -49,6 +49,8 @@ KNOWN_LINES = (
     "on-demand",
     "kusumoto",
     "rotor",
+    "capuchin",
+    "pofo",
     "annealing",
     "checkmate-lp-rounding",
     "checkmate",
@@ -91,14 +93,14 @@ def line_names(table: pd.DataFrame) -> pd.Series[str]:
     -------
     Series of str
         ``h_DTR_eq``, or ``h_DTR_eq, banish`` where the table holds several deallocation policies;
-        the method alone for a plan, with its link where a planner was given several.
+        a plan has its memory model alone, and its link where a planner was given several.
     """
     names = table["method"].astype(str)
     for option in OPTIONS:
         if not differs(table, option):
             continue
         words = table[option].map(lambda value, option=option: _option_word(option, value))
-        words = words.mask(is_plan(table), "")
+        words = words.where(heeds(table, option), "")
         names = names + words.map(lambda word: f", {word}" if word else "")
     links = link_of(table)
     if links.groupby(table["method"]).nunique().gt(1).any():

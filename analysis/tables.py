@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..errors import InputError
 from ..opcodes import STATUSES
-from ..result import NO_LINK, named, shared_names, told_apart
+from ..result import NO_LINK, OPTIONS_OF_PLANS, named, shared_names, told_apart
 
 if TYPE_CHECKING:
     from ..result import RunResult
@@ -164,7 +164,7 @@ def require_columns(table: pd.DataFrame, columns: Collection[str], where: str = 
 
 
 def is_plan(table: pd.DataFrame) -> pd.Series[bool]:
-    """Tell the rows of plans, which heed no option of a replay."""
+    """Tell the rows of plans."""
     if "kind" not in table:
         return pd.Series(False, index=table.index)
     return table["kind"].eq("static").fillna(False).astype(bool)
@@ -178,8 +178,13 @@ def link_of(table: pd.DataFrame) -> pd.Series[str]:
 
 
 def differs(table: pd.DataFrame, column: str) -> bool:
-    """Whether the replays of a table differ in a column, if it has that."""
-    return column in table and table.loc[~is_plan(table), column].nunique(dropna=False) > 1
+    """Whether the runs of a table that heed an option differ in it, if it has that column."""
+    return column in table and table.loc[heeds(table, column), column].nunique(dropna=False) > 1
+
+
+def heeds(table: pd.DataFrame, option: str) -> pd.Series[bool]:
+    """Tell the rows that an option can change: plans heed few."""
+    return ~is_plan(table) | (option in OPTIONS_OF_PLANS)
 
 
 def require_alike(table: pd.DataFrame, columns: Collection[str], figure: str) -> None:

@@ -130,14 +130,18 @@ def residency(run: RunResult) -> NDArray[np.int8]:
     ndarray of int8, shape (storages, operations)
         `ABSENT`, `FORWARD` or, for storages made in the backward pass, `BACKWARD`, while each
         computed or recomputed call runs. Rows of storages, constants included, as in the run.
+
+    Raises
+    ------
+    InputError
+        If the run has no event log.
     """
-    if run.events is None or run.storages is None:
-        raise InputError("run: no event log in it; run again with one")
-    begins = call_begins(run.events)
+    events, table = run.logged()
+    begins = call_begins(events)
     operation = np.cumsum(begins) - 1
-    storages = np.asarray(run.events["storage"])
-    change = np.diff(np.asarray(run.events["memory_after_bytes"]), prepend=0)
-    categories = np.asarray(run.storages["category"], dtype=object)
+    storages = np.asarray(events["storage"])
+    change = np.diff(np.asarray(events["memory_after_bytes"]), prepend=0)
+    categories = np.asarray(table["category"], dtype=object)
     value = np.where(categories == "backward", BACKWARD, FORWARD).astype(np.int8)
     raster = np.zeros((len(categories), int(begins.sum())), dtype=np.int8)
     copies = np.zeros(len(categories), dtype=np.int64)  # two while a result is computed again

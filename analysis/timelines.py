@@ -43,7 +43,7 @@ from .scales import bytes_axis, number_axis, round_ticks
 from .style import STATUS_MARKS
 
 if TYPE_CHECKING:
-    from ..result import RunResult
+    from ..result import Columns, RunResult
 
 # From the bottom of the stack to its top; each lighter than the one below, in grey too.
 CATEGORIES = {
@@ -89,14 +89,13 @@ def memory_figure(run: RunResult) -> Figure:
     Raises
     ------
     InputError
-        If the run was made without an event log.
+        If the run was made without an event log, or nothing was ever in memory.
     """
-    if run.events is None or run.storages is None or len(run.events["start_ns"]) == 0:
-        raise InputError("run: no event log in it; run again with one")
-    times, layers = memory_by_category(run.events, run.storages)
+    events, storages = memory_log(run)
+    times, layers = memory_by_category(events, storages)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     legend, legend_height = legend_that_fits(figure, category_entries(layers, run))
-    moving = [action for action in MOVING if len(starts_of(run.events, action))]
+    moving = [action for action in MOVING if len(starts_of(events, action))]
     shown = [*STRIPS, *moving]
     strips = len(shown) * (STRIP_HEIGHT + GAP)
     bottom = OUTER + legend_height + 2 * GAP + TITLE_LINE + TICK_LINE
@@ -104,7 +103,7 @@ def memory_figure(run: RunResult) -> Figure:
     figure.set_figheight(plot + PLOT_HEIGHT + GAP + NOTE_LINE + TITLE_LINE + OUTER)
     place_legends(figure, [(legend, legend_height)])
 
-    end = float(np.max(run.events["end_ns"])) or 1.0
+    end = float(np.max(events["end_ns"])) or 1.0
     unit, scale = largest_unit(end, TIME_UNITS)
     axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
     draw_layers(axes, times, layers, end)
@@ -113,11 +112,31 @@ def memory_figure(run: RunResult) -> Figure:
     for place, action in enumerate(shown):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
-        draw_strip(strip, starts_of(run.events, action), action, end)
+        draw_strip(strip, starts_of(events, action), action, end)
     number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
     write_head(figure, run)
     write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
     return figure
+
+
+def memory_log(run: RunResult, name: str = "") -> tuple[Columns, Columns]:
+    """Give the event log and the storage table of a run in which something was in memory.
+
+    Parameters
+    ----------
+    run : RunResult
+    name : str, optional
+        What to call it in a message.
+
+    Raises
+    ------
+    InputError
+        If it has no event log, or nothing ever was.
+    """
+    events, storages = run.logged(name)
+    if not len(events["start_ns"]):
+        raise InputError(f"{name or run.file or 'run'}: nothing was ever in memory in it")
+    return events, storages
 
 
 def write_head(figure: Figure, run: RunResult) -> None:

@@ -45,11 +45,11 @@ def training(
     return Training(model, optimizer, step)
 
 
-def mlp() -> Training:
+def mlp(batch: int = 1024) -> Training:
     """Make ten layers on a large batch: small enough to read the log."""
     hidden = [layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.GELU())]
     model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), *hidden, nn.Linear(64, 10))
-    x, y = torch.randn(1024, 32), torch.randint(10, (1024,))
+    x, y = torch.randn(batch, 32), torch.randint(10, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return training(model, optimizer, lambda _: cross_entropy(model(x), y), steps=1)
 
@@ -269,8 +269,8 @@ class Dense(nn.Module):
         return torch.cat([x, self.conv(self.relu(self.norm(x)))], dim=1)
 
 
-def densenet() -> Training:
-    """Make a DenseNet of three blocks of six layers, growth 12, 32x32 images, batch 16, SGD."""
+def densenet(batch: int = 16) -> Training:
+    """Make a DenseNet of three blocks of six layers, growth 12, 32x32 images, SGD."""
     channels = 24
     layers: list[nn.Module] = [nn.Conv2d(3, channels, 3, padding=1, bias=False)]
     for block in range(3):
@@ -282,7 +282,7 @@ def densenet() -> Training:
             channels //= 2
     head = [nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     model = nn.Sequential(*layers, *head, nn.Linear(channels, 10))
-    x, y = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
+    x, y = torch.randn(batch, 3, 32, 32), torch.randint(10, (batch,))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return training(model, optimizer, lambda _: cross_entropy(model(x), y), steps=1)
 
@@ -312,8 +312,8 @@ def lstm(batch: int = 128) -> Training:
     return training(model, optimizer, lambda _: cross_entropy(model(words), y), steps=1, clip=1.0)
 
 
-def vit_2steps() -> Training:
-    """Make two AdamW steps of a vision transformer: four layers, width 96, 65 places, batch 32."""
+def vit_2steps(batch: int = 32) -> Training:
+    """Make two AdamW steps of a vision transformer: four layers, width 96, 65 places."""
     layer = nn.TransformerEncoderLayer(96, 4, 384, dropout=0.0, batch_first=True, norm_first=True)
     model = nn.ModuleDict(
         {
@@ -322,7 +322,7 @@ def vit_2steps() -> Training:
             "head": nn.Linear(96, 10),
         }
     )
-    x, y = torch.randn(2, 32, 3, 32, 32), torch.randint(10, (2, 32))
+    x, y = torch.randn(2, batch, 3, 32, 32), torch.randint(10, (2, batch))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def loss_of(number: int) -> Tensor:

@@ -120,9 +120,9 @@ def _from_call(name: str, arguments: list[str]) -> Heuristic:
 
 
 def _from_file(loaded: UserFunction) -> Heuristic:
-    found, path, digest = loaded
+    found, name, path, digest = loaded
     made = _from_function(found)
-    own_name = made.name if hasattr(found, "heuristic") else f"{path.name}:{found.__name__}"
+    own_name = made.name if hasattr(found, "heuristic") else f"{path.name}:{name}"
     _named_apart(dataclasses.replace(made, name=own_name))
     return dataclasses.replace(made, name=own_name, source=digest)
 
@@ -137,17 +137,23 @@ def _named_apart(own: Heuristic) -> Heuristic:
     return own
 
 
+def _takes_two(signature: inspect.Signature) -> bool:
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return len(kinds) == 2 and all(kind in by_place for kind in kinds)
+
+
 def _from_function(function: Callable[..., Any]) -> Heuristic:
     declared = getattr(function, "heuristic", None)
     if isinstance(declared, Heuristic):
         return declared
     try:
-        count = len(inspect.signature(function).parameters)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
-        count = 2
-    if count != 2:
+        signature = None
+    if signature is not None and not _takes_two(signature):
         raise HeuristicError(
-            f"{place_of(function)}: a heuristic takes (state, s), not {count} values"
+            f"{place_of(function)}: it takes {signature}; a heuristic takes (state, s)"
         )
     name = getattr(function, "__name__", type(function).__name__)
     return Heuristic(name, function, summary=inspect.getdoc(function) or "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..jit import inlineable
 from ..state import State
 from .parameters import Number
 from .registry import family
@@ -16,21 +15,16 @@ from .terms import class_cost, next_use, own_cost, ratio, size, staleness
 
 Score = Callable[[State, int], float]
 EXPONENT = Number(0, 16)  # of larger ones, powers of a long time are no float64
+WEIGHT = Number(0, 1)
 
 
-def _by_next_use(exponent: float) -> Score:
+def _by_next_use(exponent: float, of_staleness: float = 0.0) -> Score:
     def score(state: State, s: int) -> float:
         cost = own_cost(state, s) + class_cost(state, s)
-        return ratio(ratio(cost, next_use(state, s) ** exponent), size(state, s))
+        by_next_use = ratio(cost, next_use(state, s) ** exponent)
+        return ratio(ratio(by_next_use, staleness(state, s) ** of_staleness), size(state, s))
 
     return score
-
-
-@inlineable
-def _by_both(state: State, s: int) -> float:
-    cost = own_cost(state, s) + class_cost(state, s)
-    by_next_use = ratio(cost, next_use(state, s) ** 0.5)
-    return ratio(ratio(by_next_use, staleness(state, s) ** 0.5), size(state, s))
 
 
 @family(
@@ -48,14 +42,15 @@ def h_next_use(exponent: float = 1.0) -> Score:
 
 @family(
     "h_next_use_hybrid",
+    allowed={"weight": WEIGHT},
     needs=("classes", "next_use"),
     offline=True,
     monotone=True,
     reference="ours",
 )
-def h_next_use_hybrid() -> Score:
-    """(c + cost of ẽ*) / (m sqrt(s u)): the geometric mean of staleness and next use."""
-    return _by_both
+def h_next_use_hybrid(weight: float = 0.5) -> Score:
+    """(c + cost of ẽ*) / (m s^(1-w) u^w): a geometric mean of staleness and next use."""
+    return _by_next_use(weight, 1.0 - weight)
 
 
 @family(
@@ -70,7 +65,13 @@ def h_last_step(exponent: float = 1.0) -> Score:
     return _by_next_use(exponent)
 
 
-@family("h_last_step_hybrid", needs=("classes", "last_step"), monotone=True, reference="ours")
-def h_last_step_hybrid() -> Score:
-    """(c + cost of ẽ*) / (m sqrt(s u)), u as in the step before; staleness if unknown."""
-    return _by_both
+@family(
+    "h_last_step_hybrid",
+    allowed={"weight": WEIGHT},
+    needs=("classes", "last_step"),
+    monotone=True,
+    reference="ours",
+)
+def h_last_step_hybrid(weight: float = 0.5) -> Score:
+    """(c + cost of ẽ*) / (m s^(1-w) u^w), u as in the step before; staleness if unknown."""
+    return _by_next_use(weight, 1.0 - weight)

@@ -44,7 +44,7 @@ class Rule(ABC):
 
         Raises
         ------
-        InputError
+        UsageError
             If it does not keep it.
         """
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import hashlib
 import importlib
 import inspect
 import pkgutil
@@ -20,6 +19,7 @@ from ..errors import InputError, UnknownNameError
 from ..jit import inlineable
 from ..partition import NO_PARTITION
 from ..state import NEEDS
+from .own_sources import own_digest
 from .parameters import Rules, check_rules, shown
 
 Score = Callable[..., float]
@@ -67,7 +67,7 @@ class Heuristic:
     drops_intermediates : bool
         Whether what is recomputed only to recompute something else is dropped at once.
     source : str
-        Digest of the file where a user's function stands, empty for those of the package.
+        Digest of what a user's function is made of, empty for those of the package.
     """
 
     name: str
@@ -104,17 +104,9 @@ class Heuristic:
 
 
 def _source_digest(function: Any) -> str:
-    """Digest the sources of a user's function; nothing for one of the package."""
-    if (getattr(function, "__module__", "") or "").startswith(f"{PACKAGE}."):
-        return ""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return "unknown"
-    try:
-        content = inspect.getsource(inspect.getmodule(function) or function).encode()
-    except (OSError, TypeError):
-        content = code.co_code + repr(code.co_consts).encode()
-    return hashlib.sha256(content).hexdigest()
+    """Digest what a user's function is made of; nothing for one of the package."""
+    is_ours = (getattr(function, "__module__", "") or "").startswith(f"{PACKAGE}.")
+    return "" if is_ours else own_digest(function)
 
 
 def place_of(function: Any) -> str:
@@ -303,6 +295,11 @@ def build(name: str, **parameters: Any) -> Heuristic:
     """
     _load_all()
     if name not in _factories:
+        if ".py" in name:
+            raise UnknownNameError(
+                f"heuristic {name!r}: name a function of your own as file.py:function, and no "
+                "parameters"
+            )
         raise UnknownNameError(
             f"unknown heuristic {name!r}{_hint(name)}; known: {', '.join(names())}, "
             "or file.py:function of your own"

@@ -17,9 +17,10 @@ _FILE = re.compile(r"^(?P<path>.+\.py):(?P<function>\w+)$")
 
 
 class UserFunction(NamedTuple):
-    """A function, the file that it is in, and the digest of that file."""
+    """A function, its name in the file that it is in, and the digest of that file."""
 
     function: Callable[..., Any]
+    name: str
     path: Path
     digest: str
 
@@ -60,7 +61,7 @@ def load_function(text: str) -> UserFunction | None:
         raise HeuristicError(
             f"{path}: no function {function!r}; it has {', '.join(known) or 'none'}"
         )
-    return UserFunction(found, path, hashlib.sha256(source).hexdigest())
+    return UserFunction(found, function, path, hashlib.sha256(source).hexdigest())
 
 
 def place_of(error: BaseException, path: Path) -> str:
@@ -71,4 +72,5 @@ def place_of(error: BaseException, path: Path) -> str:
         if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = trace.tb_lineno
         trace = trace.tb_next
-    return f"line {line}: {type(error).__name__}: {error}" if line else f"{error}"
+    said = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the place
+    return f"line {line}: {type(error).__name__}: {said}" if line else f"{error}"

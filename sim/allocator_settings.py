@@ -135,7 +135,7 @@ def parse_settings(text: str) -> AllocatorSettings:
     ------
     UnknownNameError
         There is no such setting.
-    InputError
+    UsageError
         It is not spelled so, its value is out of range, or it is not modelled.
 
     Examples

@@ -21,6 +21,7 @@ from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
 from .audit_scores import SCORES, check_choice
+from .errors import InputError
 from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
@@ -46,19 +47,20 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
 
     Raises
     ------
-    ValueError
+    InputError
         If the run has no event log.
     """
-    if result.events is None:
-        raise ValueError("the run has no event log: simulate it with event_log=True")
+    events = result.events  # all that it takes of a result, beside its row
+    if events is None:
+        raise InputError("run: no event log in it; run again with one (event_log=True)")
     kind = Audit
     if result.row.get("kind") == "static":
         from .audit_plan import PlanAudit  # it is made from what stands here
         from .audit_transfers import TransferAudit, moves_data
 
-        kind = TransferAudit if moves_data(result.events) else PlanAudit
+        kind = TransferAudit if moves_data(events) else PlanAudit
     try:
-        kind(trace, result.row, result.events).run()
+        kind(trace, result.row, events).run()
     except Contradiction as found:
         return Verdict(found.finding, str(found), found.row)
     return Verdict("GOOD")

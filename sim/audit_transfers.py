@@ -12,7 +12,7 @@ from typing import Any
 
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_plan import PlanAudit
-from .lanes import CALL, Copy, Lanes
+from .lanes import Copy, Lanes
 from .links import find_link
 from .opcodes import ACTIONS
 
@@ -166,12 +166,8 @@ class TransferAudit(PlanAudit):
 
     def _wait_for_room(self, size: int, place: int, call: Call, row: Row) -> None:
         lanes = self.lanes
-        if size:
-            lanes.line.append(CALL)
-            while lanes.line[0] is not CALL or not lanes.fits(size):
-                if not lanes.step():
-                    raise row.fail("OVER_BUDGET", f"{lanes.memory} + {size} bytes, for ever")
-            lanes.line.pop(0)
+        if not lanes.makes_room(size):
+            raise row.fail("OVER_BUDGET", f"{lanes.memory} + {size} bytes, for ever")
         self._stall(None, place, call.number)
 
     def _free(self, place: int, storage: Storage, row: Row) -> None:
@@ -225,11 +221,7 @@ class TransferAudit(PlanAudit):
         if storage not in self.on_host:
             raise row.fail("NOT_ON_HOST", "it is not on the host")
         brought = self.on_host.pop(storage)
-        needing = [c for c in (brought, self.arrival.get(storage)) if c and not c.has_ended]
-        if needing:
-            needing[-1].dropped_by = place
-        else:
-            self.lanes.drop(storage, place)
+        self.lanes.discard(storage, place, brought, self.arrival.get(storage))
         if storage not in self.here:
             self._leave(storage)
 

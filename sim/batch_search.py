@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .budgets import parse_budget
-from .errors import BudgetError, InputError
+from .errors import BudgetError, UsageError
 from .headroom import Headroom, parse_headroom
 from .traces.trace import Trace
-from .trials import PLAIN, Method, Trial, Trials
+from .trials import DEFAULT_SLOWDOWN, PLAIN, Method, Trial, Trials, check_slowdown
 from .workload import workload
 
 MOST_BATCHES = 1_000_000
@@ -35,7 +35,7 @@ def parse_batches(given: str) -> range:
 
     Raises
     ------
-    InputError
+    UsageError
         If they are none.
 
     Examples
@@ -45,10 +45,10 @@ def parse_batches(given: str) -> range:
     """
     parts = given.split(":")
     if not 2 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise InputError(f"batch sizes {given!r}: they are first:last or first:last:step")
+        raise UsageError(f"batch sizes {given!r}: they are first:last or first:last:step")
     first, last, step = (*map(int, parts), 1)[:3]
     if not (1 <= first <= last <= MOST_BATCHES and step >= 1):
-        raise InputError(
+        raise UsageError(
             f"batch sizes {given!r}: the first is at least 1, the last not below it and at most "
             f"{MOST_BATCHES:,}, a step at least 1"
         )
@@ -98,6 +98,11 @@ class BatchAnswer:
     tried: list[int]
 
     @property
+    def allowed_bytes(self) -> int:
+        """The budget without the headroom: what the runs may take."""
+        return self.budget_bytes - self.headroom_bytes
+
+    @property
     def best(self) -> LargestBatch | None:
         """The largest, if one fits."""
         return self.found[0] if self.found[0].batch is not None else None
@@ -108,7 +113,7 @@ def largest_batch(
     batches: Sequence[int],
     budget: Any,
     *,
-    slowdown: float = 2.0,
+    slowdown: float = DEFAULT_SLOWDOWN,
     headroom: str | int | Headroom = 0,
 ) -> BatchAnswer:
     """Find the largest batch size whose step fits into a budget, by method.
@@ -130,16 +135,15 @@ def largest_batch(
 
     Raises
     ------
-    InputError
+    UsageError
         If what is asked is not what it should be.
     """
     asked = parse_budget(budget)
     if asked.kind != "bytes" or asked.value is None:
         raise BudgetError(f"budget {asked}: of batches it is bytes, as 24GiB")
-    if not 1 <= slowdown < math.inf:
-        raise InputError(f"slowdown ({slowdown!r}): it is a number from 1")
+    check_slowdown(slowdown)
     if not batches:
-        raise InputError("batch sizes: there are none")
+        raise UsageError("batch sizes: there are none")
     budget_bytes = int(asked.value)
     free = parse_headroom(headroom).of(budget_bytes)
     search = _Search(trace_of, batches, budget_bytes - free, slowdown)

@@ -63,6 +63,11 @@ class Budget:
         unlimited_peak : int
             Bytes at the peak of the run without a budget, under banish.
 
+        Raises
+        ------
+        BudgetError
+            If a fraction comes to more than 2^62 bytes.
+
         Notes
         -----
         A fraction is the double nearest its decimal literal, times the peak, truncated.

@@ -111,14 +111,14 @@ def compare_memory(replayed: RunResult | Trace, curve: Curve) -> Comparison:
     Raises
     ------
     InputError
-        The run has no event log.
+        The run has no event log, or nothing was ever in memory.
     """
     if isinstance(replayed, Trace):
         run, workspaces = _replay(replayed), replayed.call_workspace_bytes
     else:
         run, workspaces = replayed, None
-    if run.events is None or not len(run.events["start_ns"]):
-        raise InputError("run: no event log in it; run again with one (--save-run)")
+    if not len(run.logged()[0]["start_ns"]):
+        raise InputError("run: nothing was ever in memory in it")
     start, memory = _run_curve(run, workspaces)
     places = _places(memory, start)
     recorded_places = _places(curve.allocated_bytes, curve.start_bytes)

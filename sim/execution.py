@@ -14,7 +14,7 @@ from typing import Any
 
 from . import compiled, report
 from .budgets import Budget, parse_budget
-from .errors import InputError
+from .errors import UsageError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
 from .links import NO_LINK, find_link, parse_link
 from .memory_models import COUNTER, find_memory
@@ -75,6 +75,8 @@ def execute(
     ------
     PlanError
         If the plan is for another trace.
+    UsageError
+        If there is no such budget, memory or link, or the plan moves data and memory has addresses.
 
     Examples
     --------
@@ -106,12 +108,18 @@ def run_plan(
     event_log: bool = False,
     live_sets: bool = False,
 ) -> RunResult:
-    """Run a Plan; `execute` for callers that have everything at hand."""
+    """Run a Plan; `execute` for callers that have everything at hand.
+
+    Raises
+    ------
+    UsageError
+        As `execute`.
+    """
     started = time.perf_counter()
     model, found = find_memory(memory), find_link(link)
     reading = PlanReading(work.program, plan, found)
     if reading.transfers and model.has_addresses:
-        raise InputError(f"memory {memory}: a plan that moves data is executed with {COUNTER}")
+        raise UsageError(f"memory {memory}: a plan that moves data is executed with {COUNTER}")
     settings = Settings(
         budget_bytes=budget.resolve(work.unlimited_peak_bytes),
         policy=IGNORE,

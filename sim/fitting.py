@@ -14,21 +14,20 @@ from typing import Any
 
 from .bounds import lower_bound
 from .budgets import parse_budget
-from .errors import BudgetError, InputError
+from .errors import BudgetError
 from .floors import Floor, floor_of
 from .headroom import Headroom, parse_headroom
 from .static_graph import naive_peak_bytes
 from .traces.loading import load_trace
 from .traces.trace import Trace
-from .trials import PLAIN, Method, Trial, Trials, methods
+from .trials import DEFAULT_SLOWDOWN, PLAIN, Method, Trial, Trials, check_slowdown, methods
 from .workload import Workload, workload
 
 YES, NO, NONE_FOUND = "yes", "no", "none found"
 MEMORY, TIME = "memory", "time"  # what proves a no
-# Parts of the way from the least memory to that of the plain run: how closely runs are tried, and
-# bounds asked for.
+# Parts of the way from the lowest budget to what the plain run takes: how closely runs are tried,
+# and bounds asked for.
 PARTS, BOUND_PARTS = 128, 32
-DEFAULT_SLOWDOWN = 2.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def fits(
     Raises
     ------
     InputError
-        If the trace, or what is asked, is not what it should be.
+        If the trace is not what it should be; `UsageError`, if what is asked is not.
 
     Notes
     -----
@@ -167,8 +166,7 @@ def fits(
     >>> answer.verdict, answer.recommended.method.name, answer.recommended.row.slowdown
     ('yes', 'rotor(slots=200)', 1.1875)
     """
-    if not 1 <= slowdown < math.inf:
-        raise InputError(f"slowdown ({slowdown!r}): it is a number from 1")
+    check_slowdown(slowdown)
     free = parse_headroom(headroom)
     if not isinstance(trace, Trace):
         trace = load_trace(trace)

@@ -1,4 +1,4 @@
-"""What the least memory of a trace is made of: constants, outputs, and the calls that need most.
+"""What the lowest budget of a trace is made of: constants, outputs, and the calls that need most.
 
 Words and names for what `requirements` works out; it holds while constants stay in memory.
 """
@@ -49,7 +49,7 @@ class CallNeed:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least memory that any method needs that keeps constants.
+    """The lowest budget worth trying: what every method needs that keeps constants.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Floor:
 
 
 def floor_of(work: Workload) -> Floor:
-    """Say what the least memory of a trace is made of.
+    """Say what the lowest budget of a trace is made of.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from .heuristics.methods import get
 from .heuristics.static.registry import Planner, sources_digest
 from .heuristics.static.registry import get as get_planner
 from .jit import engine_digest
-from .result import NO_LINK, OPTIONS
+from .result import NO_LINK, OPTIONS, OPTIONS_OF_PLANS
 from .simulation import MAX_SEED, Options
 from .store import CellKey
 
@@ -70,7 +70,7 @@ class Method:
 class StaticMethod:
     """A planner, and how long it may take.
 
-    Of the options the memory model changes a row, and the link that of a planner that moves data.
+    Of the options few change a row, and the link that of a planner that moves data.
     """
 
     planner: Planner
@@ -100,7 +100,8 @@ class StaticMethod:
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method."""
         link = options.link if self.planner.moves_data else NO_LINK
-        return ["static", self.time_limit, options.memory, link]
+        chosen = [getattr(options, name) for name in OPTIONS_OF_PLANS]
+        return ["static", self.time_limit, *chosen, link]
 
 
 class Run(NamedTuple):
@@ -109,6 +110,7 @@ class Run(NamedTuple):
     method: Any
     budget: Budget
     options: Options
+    source: str = ""  # digest of the user's file that the method is to be found in
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,9 @@ class Cell:
     def run(self) -> Run:
         """What a worker is told."""
         options = replace(self.options, seed=self.seed or 0)
-        is_static = isinstance(self.method, StaticMethod)
-        return Run(self.method if is_static else self.method.given, self.budget, options)
+        if isinstance(self.method, StaticMethod):
+            return Run(self.method, self.budget, options)
+        return Run(self.method.given, self.budget, options, self.method.heuristic.source)
 
     def __str__(self) -> str:
         """Name the cell in messages."""
@@ -185,8 +188,8 @@ def find_methods(given: Any) -> tuple[Method, ...]:
     ------
     UnknownNameError
         If there is no such heuristic.
-    InputError
-        If two of them have the same name, which would make their rows look alike.
+    UsageError
+        If there is none, or two of them have the same name, which would make their rows look alike.
     """
     items = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     methods: dict[str, Method] = {}
@@ -202,6 +205,11 @@ def find_methods(given: Any) -> tuple[Method, ...]:
 
 def expand_seeds(given: Seeds) -> tuple[int, ...]:
     """Read seeds: an int, ints, or text such as ``1,2,3`` or ``0:9`` (end included).
+
+    Raises
+    ------
+    UsageError
+        If they cannot be read, or there are none, or more than 10,000.
 
     Examples
     --------
@@ -242,7 +250,7 @@ def find_planners(given: Any, time_limit: float | None = None) -> tuple[StaticMe
     ------
     UnknownNameError
         If there is no such planner.
-    InputError
+    UsageError
         If the time limit is no time.
     """
     if time_limit is not None and not time_limit > 0:
@@ -263,6 +271,11 @@ def make_grid(
     """Read everything that a user may ask for in its many forms into a Grid.
 
     There may be planners only: then ``heuristics`` is empty.
+
+    Raises
+    ------
+    UsageError
+        If there is no trace, or something that is asked for is not what it should be.
     """
     unique: dict[str, Trace] = {}
     for trace in traces:
@@ -302,4 +315,5 @@ def _digest(content: object) -> str:
 
 def _content(heuristic: Heuristic) -> tuple[object, ...]:
     """Tell what two heuristics of one name must have in common."""
-    return heuristic.parameters, heuristic.source
+    own_function = heuristic.function if heuristic.source else None
+    return heuristic.parameters, heuristic.source, own_function

@@ -124,6 +124,25 @@ class Lanes:
                 if copy.dropped_by >= 0:
                     self.drop(copy.storage, copy.dropped_by)
 
+    def makes_room(self, size: int) -> bool:
+        """Stand in the line for a call until so many bytes are free; say whether they ever are."""
+        if size == 0:
+            return True
+        self.line.append(CALL)
+        while self.line[0] is not CALL or not self.fits(size):
+            if not self.step():
+                return False
+        self.line.pop(0)
+        return True
+
+    def discard(self, storage: Any, place: int, *needing: Copy | None) -> None:
+        """Let a host copy go: now, or when the last of the copies that need it has ended."""
+        left = [copy for copy in needing if copy is not None and not copy.has_ended]
+        if left:
+            left[-1].dropped_by = place
+        else:
+            self.drop(storage, place)
+
     def drop(self, storage: Any, place: int) -> None:
         """Let a host copy go."""
         self.host -= storage.size

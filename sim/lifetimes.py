@@ -57,13 +57,12 @@ def buffers_of_run(run: RunResult, rounding: int = ROUNDING) -> Buffers:
     InputError
         If the run has no event log, or nothing was ever in memory.
     """
-    if run.events is None or run.storages is None:
-        raise InputError("run: no event log in it; run again with one (--save-run)")
-    names = run.storages["name"].tolist()
-    spans = _Spans(len(run.events["action"]))
-    size = run.events["bytes"]
+    events, storages = run.logged()
+    names = storages["name"].tolist()
+    spans = _Spans(len(events["action"]))
+    size = events["bytes"]
     kept = np.flatnonzero(size > 0)
-    columns = (kept, *(run.events[name][kept] for name in ("action", "storage", "bytes")))
+    columns = (kept, *(events[name][kept] for name in ("action", "storage", "bytes")))
     for row in zip(*(column.tolist() for column in columns), strict=True):
         spans.take(_Row(*row))
     if not spans.storage:

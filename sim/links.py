@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from .budgets import MAX_BYTES, MAX_TEXT, parse_budget
-from .errors import BudgetError, InputError, UnknownNameError
+from .budgets import MAX_TEXT, parse_bytes
+from .errors import BudgetError, UnknownNameError, UsageError
 from .result import NO_LINK as NO_LINK
 from .texts import split_list
 from .traces.devices import LINKS
@@ -121,7 +121,7 @@ def find_link(text: str) -> Link | None:
     ------
     UnknownNameError
         If there is no such device.
-    InputError
+    UsageError
         If a setting is not what it should be.
 
     Examples
@@ -143,7 +143,7 @@ def find_link(text: str) -> Link | None:
     if name != BY_HAND:
         return replace(_of_device(name), **given)
     if missing := [key for key, field in _RATES.items() if field not in given]:
-        raise InputError(f"link {text!r}: {' and '.join(missing)} missing: {RATES}")
+        raise UsageError(f"link {text!r}: {' and '.join(missing)} missing: {RATES}")
     return Link(**given)
 
 
@@ -161,7 +161,7 @@ def _setting(part: str) -> tuple[str, int | str | None]:
         return "host_bytes", parse_host_bytes(value)
     if key == "duplex" and value in DUPLEX:
         return "duplex", value
-    raise InputError(
+    raise UsageError(
         f"link setting {part!r}: it is d2h=RATE, h2d=RATE, latency=TIME, host=BYTES, or "
         "duplex=full|half"
     )
@@ -169,6 +169,11 @@ def _setting(part: str) -> tuple[str, int | str | None]:
 
 def parse_rate(text: str) -> int | None:
     """Read bytes a second; None for infinitely many.
+
+    Raises
+    ------
+    UsageError
+        If it is no rate.
 
     Examples
     --------
@@ -182,7 +187,13 @@ def parse_rate(text: str) -> int | None:
 
 
 def parse_host_bytes(text: str) -> int | None:
-    """Read bytes of host memory; None for ``unlimited``."""
+    """Read bytes of host memory; None for ``unlimited``.
+
+    Raises
+    ------
+    UsageError
+        If it is neither.
+    """
     if text.strip() == "unlimited":
         return None
     return _bytes(text, f"host memory {text!r}: bytes, as 64GiB, or unlimited")
@@ -190,6 +201,11 @@ def parse_host_bytes(text: str) -> int | None:
 
 def parse_latency(text: str) -> int:
     """Read a time; give it in nanoseconds, rounded.
+
+    Raises
+    ------
+    UsageError
+        If it is no time, or too long.
 
     Examples
     --------
@@ -203,24 +219,25 @@ def parse_latency(text: str) -> int:
     if found is not None and len(text) <= MAX_TEXT:
         number = round(Decimal(found["number"]) * _UNITS[found["unit"].replace("µ", "u")])
     if not 0 <= number <= MAX_LATENCY_NS:
-        raise InputError(f"latency {text!r}: a time, as 10us or 0, of at most 10^6 s")
+        raise UsageError(f"latency {text!r}: a time, as 10us or 0, of at most 10^6 s")
     return number
 
 
 def _bytes(text: str, rule: str) -> int:
-    if text.strip() in ("0", "0B"):
-        return 0
     try:
-        size = parse_budget(text)
+        return 0 if text.strip() in ("0", "0B") else parse_bytes(text)
     except BudgetError:
-        raise InputError(rule) from None
-    if size.kind != "bytes" or size.value is None or size.value > MAX_BYTES:
-        raise InputError(rule)
-    return int(size.value)
+        raise UsageError(rule) from None
 
 
 def parse_link(text: str) -> str:
-    """Read a link; give its full text."""
+    """Read a link; give its full text.
+
+    Raises
+    ------
+    UsageError
+        As `find_link`.
+    """
     found = find_link(text)
     return NO_LINK if found is None else str(found)
 

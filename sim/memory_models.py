@@ -99,7 +99,7 @@ def find_memory(text: str) -> MemoryModel:
     ------
     UnknownNameError
         If there is no such model.
-    InputError
+    UsageError
         If a setting is not what it should be.
 
     Examples

@@ -10,7 +10,7 @@ from math import inf
 from typing import NamedTuple, NoReturn
 
 from .errors import PlanError
-from .lanes import CALL, Copy, Lanes
+from .lanes import Copy, Lanes
 from .links import Link
 from .plan import OFFLOAD, PREFETCH
 from .schedules import COMPUTE, FREE, Evaluation, Schedule
@@ -39,6 +39,11 @@ def evaluate_moves(
     link : Link
     budget : int or None
         Bytes: what has no room waits.
+
+    Returns
+    -------
+    Evaluation
+        The cost is in ns, waiting included; copies after the last call take none of it.
 
     Raises
     ------
@@ -123,12 +128,8 @@ class _Following:
             self._wait_for(value)
         made = list(graph.values(node))
         total = sum(self.size[value] for value in made)
-        if total + self.workspace[node]:
-            lanes.line.append(CALL)
-            while lanes.line[0] is not CALL or not lanes.fits(total + self.workspace[node]):
-                if not lanes.step():
-                    self.fail(f"node {node} waits for room for ever")
-            lanes.line.pop(0)
+        if not lanes.makes_room(total + self.workspace[node]):
+            self.fail(f"node {node} waits for room for ever")
         self.clock = max(self.clock, lanes.now) + self.cost[node]
         lanes.passing = self.workspace[node]
         lanes.take(total)
@@ -143,8 +144,4 @@ class _Following:
         if value not in self.on_host:
             self.fail(f"value {value} is not on the host")
         brought = self.on_host.pop(value)
-        needing = [c for c in (brought, self.arrival.get(value)) if c and not c.has_ended]
-        if needing:
-            needing[-1].dropped_by = self.place
-        else:
-            self.lanes.drop(self._value(value), self.place)
+        self.lanes.discard(self._value(value), self.place, brought, self.arrival.get(value))

@@ -302,12 +302,11 @@ def plan_of_run(program: Program, result: RunResult) -> Plan:
     InputError
         If the run kept no event log, or did not end ok.
     """
-    if result.events is None:
-        raise InputError("plan of a run: it kept no event log: ask for one (event_log=True)")
+    events, _ = result.logged()
     if result.status != "ok":
         raise InputError(f"plan of a run: it ended {result.status}, and only a whole run is a plan")
     return made_plan(
-        _run_actions(program, result.events),
+        _run_actions(program, events),
         result.trace_digest,
         mutation=result.mutation,
         trace=result.trace,

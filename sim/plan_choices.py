@@ -75,11 +75,7 @@ class PlanChoices:
     """
 
     def __init__(self, trace: Trace, plan: Plan) -> None:
-        if plan.trace_digest != trace.digest:
-            raise PlanError(
-                f"plan: it is for the trace {plan.trace!r} ({plan.trace_digest[:16]}), "
-                f"not for {trace.name!r} ({trace.digest[:16]})"
-            )
+        plan.check_trace(trace)
         if not (trace.call_phase == PHASE_FORWARD).any():
             raise PlanError(f"{trace.name!r}: it does not say which calls are the forward pass")
         self.trace = trace
@@ -104,13 +100,6 @@ class PlanChoices:
         for call in self.dropped:
             self.saved.pop(call, None)
 
-    def place(self, call: int) -> tuple[str, str]:
-        """Give a call's module, empty where it is not known, and its operator."""
-        trace = self.trace
-        module = int(trace.call_module[call])
-        operator = trace.operators[int(trace.call_operator[call])]
-        return ("" if module < 0 else trace.modules[module]), operator
-
     def rows(self) -> list[Choice]:
         """Give the list, in the order of the trace."""
         trace = self.trace
@@ -119,7 +108,7 @@ class PlanChoices:
         )
         found: dict[tuple[str, str, str], Choice] = {}
         for call in sorted({*self.saved, *self.remats}):
-            key = (*self.place(call), PHASES[int(trace.call_phase[call])])
+            key = (*trace.place_of(call), PHASES[int(trace.call_phase[call])])
             row = found.setdefault(key, Choice(*key))
             if call in self.saved:
                 row.saved += 1

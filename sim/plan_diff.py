@@ -107,11 +107,7 @@ class _Comparison:
     def _at(self, call: int) -> Difference:
         """Get the row of a call's module and operator."""
         origin = int(self.program.calls["origin"][call])
-        place = OUTSIDE
-        if origin != UNKNOWN:
-            module = int(self.trace.call_module[origin])
-            operator = self.trace.operators[int(self.trace.call_operator[origin])]
-            place = ("" if module < 0 else self.trace.modules[module], operator)
+        place = OUTSIDE if origin == UNKNOWN else self.trace.place_of(origin)
         return self.found.setdefault(place, Difference(*place))
 
 

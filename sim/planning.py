@@ -118,7 +118,7 @@ def plan_trace(
     Raises
     ------
     InputError
-        If the log, the budget or the method is not what it should be.
+        If the log is not what it should be; `UsageError`, if the budget or the method is not.
 
     Examples
     --------

@@ -18,6 +18,7 @@ from .opcodes import PHASE_BACKWARD, PHASE_FORWARD
 from .plan import Plan
 from .plan_choices import PlanChoices
 from .result import RunResult
+from .schedules import COMPUTE
 from .traces.trace import Trace
 from .workload import workload
 
@@ -124,7 +125,7 @@ def _block_runs(choices: PlanChoices) -> _Runs:
     for call in range(choices.trace.n_calls):
         if choices.trace.call_phase[call] != PHASE_FORWARD:
             continue
-        match = _BLOCK.match(choices.place(call)[0])
+        match = _BLOCK.match(choices.trace.place_of(call)[0])
         path = match[1] if match else ""
         if path and path != last:
             found.paths.append(path)
@@ -140,7 +141,7 @@ def _places(choices: PlanChoices, calls: list[int], saved: set[int]) -> Run:
     seen: Counter[str] = Counter()
     found: Run = {}
     for call in calls:
-        operator = choices.place(call)[1]
+        operator = choices.trace.place_of(call)[1]
         if call in saved:
             found.setdefault(operator, []).append(seen[operator])
         seen[operator] += 1
@@ -190,7 +191,7 @@ def _early(trace: Trace, plan: Plan) -> set[int]:
     seen: set[int] = set()
     early: set[int] = set()
     for action, target in plan:
-        if action:
+        if action != COMPUTE:
             continue
         if calls["phase"][target] == PHASE_BACKWARD:
             break

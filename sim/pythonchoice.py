@@ -67,12 +67,18 @@ class PythonScan:
         try:
             with np.errstate(all="ignore"):
                 value = self.heuristic.function(state, s)
-            number = float(value)
         except (Exception, SystemExit) as error:
             raise HeuristicError(
                 f"{_line_of(error, self.heuristic)}: {type(error).__name__}: {error}; "
                 f"scoring {self.describe(state, s)}"
             ) from error
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise HeuristicError(
+                f"{place_of(self.heuristic.function)}: it returns {value!r} "
+                f"({type(value).__name__}), not a number; scoring {self.describe(state, s)}"
+            ) from None
         if number != number:
             raise self.no_number(state, s)
         return number

@@ -20,6 +20,8 @@ from .files import write_atomically
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .traces.trace import Trace
+
     Columns = dict[str, NDArray[Any]]
 
 EVENT_COLUMNS = (
@@ -46,6 +48,7 @@ RUN_FORMAT = "rematsim run 1"
 
 # What may differ between two runs of one method on one trace, budget and seed aside.
 OPTIONS = ("mutation", "deallocation", "memory", "slowdown_limit")
+OPTIONS_OF_PLANS = ("memory",)  # of these, what can change the row of a plan
 # The link of runs that have none to the host; a link can change what planners that move data plan.
 NO_LINK = "none"
 
@@ -130,7 +133,7 @@ class RunResult:
     bound_slowdown : float or None
         Nothing within the budget is faster; see ``docs/columns.md``.
     gap : float or None
-        How far the plan's predicted cost, or the run, is above that bound, as a fraction of it.
+        How far the run, or the execution of the plan, is above that bound, as a fraction of it.
     solve_seconds : float or None
         Time that planning took.
     predicted_slowdown, predicted_peak_bytes : float or None, int or None
@@ -160,6 +163,8 @@ class RunResult:
         ``EVENT_COLUMNS`` and ``STORAGE_COLUMNS``, where an event log was asked for.
     live_at_peak, live_at_oom : LiveSet or None
         What was in memory then, where it was asked for.
+    file : str
+        Where the run was read, for messages.
     """
 
     trace: str
@@ -214,6 +219,7 @@ class RunResult:
     storages: Columns | None = field(default=None, repr=False, compare=False)
     live_at_peak: LiveSet | None = field(default=None, repr=False, compare=False)
     live_at_oom: LiveSet | None = field(default=None, repr=False, compare=False)
+    file: str = field(default="", repr=False, compare=False)
 
     @property
     def row(self) -> dict[str, object]:
@@ -224,6 +230,29 @@ class RunResult:
     def overhead(self) -> float | None:
         """Slowdown minus 1."""
         return None if self.slowdown is None else self.slowdown - 1
+
+    def logged(self, name: str = "") -> tuple[Columns, Columns]:
+        """Give the event log and the storage table; ``name`` is what a message calls the run.
+
+        Raises
+        ------
+        InputError
+            If the run kept none.
+        """
+        if self.events is None or self.storages is None:
+            raise InputError(
+                f"{name or self.file or 'run'}: no event log in it; run again with one "
+                "(event_log=True, --save-run)"
+            )
+        return self.events, self.storages
+
+    def check_trace(self, trace: Trace) -> None:
+        """Raise an InputError for a trace that the run is not of."""
+        if self.trace_digest != trace.digest:
+            raise InputError(
+                f"{self.file or 'run'}: it is of the trace {self.trace!r} "
+                f"({self.trace_digest[:16]}), not of {trace.name!r} ({trace.digest[:16]})"
+            )
 
     def save(self, path: str | Path) -> None:
         """Write row, event log and storage table into one file.
@@ -237,16 +266,15 @@ class RunResult:
         """
         import numpy as np
 
-        if self.events is None or self.storages is None:
-            raise InputError(f"{path}: this run kept no event log: ask for one (event_log=True)")
+        events, storages = self.logged(str(path))
         head = {
             "format": RUN_FORMAT,
             "row": self.row,
             "live_at_peak": self.live_at_peak and dataclasses.asdict(self.live_at_peak),
             "live_at_oom": self.live_at_oom and dataclasses.asdict(self.live_at_oom),
         }
-        arrays: dict[str, Any] = {f"events.{k}": v for k, v in self.events.items()}
-        arrays |= {f"storages.{k}": v for k, v in self.storages.items()}
+        arrays: dict[str, Any] = {f"events.{k}": v for k, v in events.items()}
+        arrays |= {f"storages.{k}": v for k, v in storages.items()}
         text = np.frombuffer(json.dumps(head).encode(), np.uint8)
         with write_atomically(path) as file:
             np.savez_compressed(file, head=text, **arrays)
@@ -255,7 +283,7 @@ class RunResult:
 COLUMNS = tuple(
     f.name
     for f in dataclasses.fields(RunResult)
-    if f.name not in ("events", "storages", "live_at_peak", "live_at_oom")
+    if f.name not in ("events", "storages", "live_at_peak", "live_at_oom", "file")
 )
 
 # Columns that files written before there were plans do not have.
@@ -357,6 +385,7 @@ def load_run(path: str | Path) -> RunResult:
         storages=storages,
         live_at_peak=_live_set(head["live_at_peak"]),
         live_at_oom=_live_set(head["live_at_oom"]),
+        file=str(path),
     )
 
 

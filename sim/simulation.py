@@ -132,7 +132,8 @@ def simulate(
     Raises
     ------
     InputError
-        If the log, the budget, an option or the heuristic is not what it should be.
+        If the log or the heuristic is not what it should be; `UsageError`, if the budget or an
+        option is not.
 
     Examples
     --------

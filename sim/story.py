@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .errors import InputError
 from .opcodes import COMPUTE, DROP_DUPLICATE, PHASES, RECOMPUTE
 from .workload import workload
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .program import Program
-    from .result import Columns, RunResult
+    from .result import RunResult
     from .traces.trace import Trace
 
 NONE = -1
@@ -52,19 +51,18 @@ class Story:
     trace : Trace or None
     events, storages : dict of arrays
         Of the result.
+
+    Raises
+    ------
+    InputError
+        If the run kept no event log, or is of another trace.
     """
 
     def __init__(self, result: RunResult, trace: Trace | None = None) -> None:
-        if result.events is None or result.storages is None:
-            raise InputError("run: no event log in it; run again with one (event_log=True)")
-        if trace is not None and trace.digest != result.trace_digest:
-            raise InputError(
-                f"run: it is of the trace {result.trace!r} ({result.trace_digest[:16]}), "
-                f"not of {trace.name!r} ({trace.digest[:16]})"
-            )
+        self.events, self.storages = result.logged()
+        if trace is not None:
+            result.check_trace(trace)
         self.result, self.trace = result, trace
-        self.events: Columns = result.events
-        self.storages: Columns = result.storages
 
     @cached_property
     def program(self) -> Program | None:
@@ -151,17 +149,12 @@ class Story:
     def place_of(self, step: Step) -> tuple[str, str]:
         """Give module and operator of a step."""
         if self.trace is not None:
-            return self._place_in_trace(self.trace, step.call)
+            return self.trace.place_of(step.call)
         storage = self._own_storage.get(step.call, NONE)
         if storage >= 0:
             return self._place_of_storage(storage)
         shown = self._place_of_storage(int(self.events["storage"][step.first_row]))
         return shown[0], VIEW
-
-    def _place_in_trace(self, trace: Trace, call: int) -> tuple[str, str]:
-        module = int(trace.call_module[call])
-        operator = trace.operators[int(trace.call_operator[call])]
-        return ("" if module < 0 else trace.modules[module]), operator
 
     def _place_of_storage(self, storage: int) -> tuple[str, str]:
         if storage < 0:
@@ -172,7 +165,7 @@ class Story:
         """Name a call of the trace for a reader: number, operator, and what else is known."""
         details: list[str] = []
         if self.trace is not None:
-            module, operator = self._place_in_trace(self.trace, call)
+            module, operator = self.trace.place_of(call)
             line, phase = int(self.trace.call_line[call]), int(self.trace.call_phase[call])
             details = [f"line {line}"] * bool(line) + [PHASES[phase]] * bool(phase)
         else:

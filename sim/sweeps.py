@@ -10,19 +10,21 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .budgets import BudgetLike
-from .errors import InputError, RematsimError, UsageError
+from .cluster import cluster_workers, parse_cluster
+from .errors import HeuristicError, InputError, RematsimError, UsageError
 from .grid import Cell, Grid, Run, Seeds, StaticMethod, expand_options, find_planners, make_grid
+from .heuristics.methods import get
 from .result import COLUMNS
 from .store import INTEGER_COLUMNS, REAL_COLUMNS, CellKey, Row, Store
-from .workers import WorkerError, available_cores, can_travel, executor
+from .workers import WorkerError, Workers, available_cores, can_travel, local_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +56,7 @@ def sweep(
     methods: Any = (),
     time_limit: float | None = None,
     jobs: int | None = 1,
+    cluster: str | None = None,
     out: str | Path | None = None,
     report: Report | None = None,
 ) -> pd.DataFrame:
@@ -82,6 +85,9 @@ def sweep(
     jobs : int or None
         Processes; None: as many as there are processor cores and as the work is worth. A script
         that asks for more than one needs ``if __name__ == "__main__":``.
+    cluster : str, optional
+        The scheduler of a dask cluster, ``"tcp://host:8786"``, or ``"local:4"``, in the place of
+        ``jobs``.
     out : path, optional
         SQLite file for the rows, each written as its run ends; what is there is not run again.
     report : callable, optional
@@ -98,6 +104,9 @@ def sweep(
     """
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise UsageError(f"jobs {jobs!r}: a whole number from 1 up")
+    if cluster is not None and jobs not in (None, 1):
+        raise UsageError(f"jobs {jobs!r}: a cluster has its own number of workers, leave it out")
+    cluster = parse_cluster(cluster) if cluster is not None else None
     options = expand_options(
         mutation=mutation,
         deallocation=deallocation,
@@ -110,14 +119,20 @@ def sweep(
     grid = make_grid(_loaded(traces), heuristics, budgets, seeds, options, planners)
     try:
         with Store(out) as store:
-            return to_frame(run_grid(grid, store, jobs, report))
+            return to_frame(run_grid(grid, store, jobs, report, cluster))
     except WorkerError as error:
+        if cluster is not None:
+            raise
         guard = 'a script needs if __name__ == "__main__": around a sweep with several jobs'
         raise WorkerError(f"{error}; {guard}") from error
 
 
 def run_grid(
-    grid: Grid, store: Store, jobs: int | None = 1, report: Report | None = None
+    grid: Grid,
+    store: Store,
+    jobs: int | None = 1,
+    report: Report | None = None,
+    cluster: str | None = None,
 ) -> list[Row]:
     """Run the cells that the store lacks; return the rows of all, in the grid's order.
 
@@ -131,6 +146,8 @@ def run_grid(
         As for `sweep`.
     report : callable, optional
         As for `sweep`.
+    cluster : str, optional
+        As for `sweep`.
 
     Returns
     -------
@@ -142,7 +159,7 @@ def run_grid(
     HeuristicError
         If a user's heuristic failed, naming the cell.
     WorkerError
-        If the system killed a worker.
+        If the system killed a worker, or a cluster cannot be reached.
     OutputError
         If a row cannot be written. In all cases, rows written before stay.
     """
@@ -153,14 +170,24 @@ def run_grid(
     pending = [(key, cell) for key, cell in cells.items() if key not in done]
     progress = _Progress(len(done), len(keys), report)
     if pending:
-        workers = min(_worth([cell for _, cell in pending]) if jobs is None else jobs, len(pending))
-        if workers > 1 and not can_travel(method.given for method in grid.methods):
-            workers = 1
-        with executor(workers) as runner:
-            # One batch waits for each worker, so that none has to wait; alone, nothing waits.
-            window = 2 * workers if workers > 1 else 1
-            _execute(_batches(pending, workers), store, runner, window, progress)
+        try:
+            with _workers(grid, [cell for _, cell in pending], jobs, cluster) as workers:
+                _execute(_batches(pending, workers.count), store, workers, progress)
+        except WorkerError as error:
+            raise _with_place(error, store.path) from error
     return store.rows(keys)
+
+
+def _workers(
+    grid: Grid, pending: Sequence[Cell], jobs: int | None, cluster: str | None
+) -> AbstractContextManager[Workers]:
+    """Choose who runs the cells."""
+    count = min(_worth(pending) if jobs is None else jobs, len(pending))
+    if cluster is None and count == 1:
+        return local_workers(1)
+    if not can_travel(method.given for method in grid.methods):
+        return local_workers(1)
+    return local_workers(count) if cluster is None else cluster_workers(cluster)
 
 
 def _worth(cells: Sequence[Cell]) -> int:
@@ -228,9 +255,7 @@ def _batches(pending: _Batch, workers: int) -> deque[_Batch]:
     return batches
 
 
-def _execute(
-    batches: deque[_Batch], store: Store, runner: Executor, window: int, progress: _Progress
-) -> None:
+def _execute(batches: deque[_Batch], store: Store, workers: Workers, progress: _Progress) -> None:
     """Run the batches, a few at a time, and write rows as they come; stop at the first error.
 
     A worker hands a batch back after a while, and what it has not run is queued again: then
@@ -239,24 +264,27 @@ def _execute(
     running: dict[Future[_Outcome], _Batch] = {}
     failure: Exception | None = None
     while running or (batches and failure is None):
-        while batches and failure is None and len(running) < window:
+        while batches and failure is None and len(running) < workers.window:
             batch = batches.popleft()
             runs = [cell.run for _, cell in batch]
-            running[runner.submit(_run_batch, batch[0][1].trace, runs)] = batch
-        ended = wait(running, return_when=FIRST_COMPLETED).done
+            running[workers.submit(_run_batch, batch[0][1].trace, runs)] = batch
+        ended = workers.wait(running)
         for future in [future for future in running if future in ended]:
             batch = running.pop(future)
             try:
                 outcome = future.result()
-            except Exception as error:  # the others' rows first
-                failure = failure or error
+            except Exception as error:
+                if workers.is_lost(error):
+                    batches.appendleft(batch)
+                else:  # the others' rows first
+                    failure = failure or error
                 continue
             _keep(outcome, batch, store, progress)
             failure = failure or _located(outcome, batch)
             if len(outcome.rows) < len(batch):
                 batches.appendleft(batch[len(outcome.rows) :])
     if failure is not None:
-        raise _explained(failure, store.path) from failure
+        raise workers.explained(failure) from failure
 
 
 def _keep(outcome: _Outcome, batch: _Batch, store: Store, progress: _Progress) -> None:
@@ -277,15 +305,12 @@ def _located(outcome: _Outcome, batch: _Batch) -> Exception | None:
     return error
 
 
-def _explained(failure: Exception, path: Path | None) -> Exception:
-    """Say what a broken pool means."""
-    if not isinstance(failure, BrokenProcessPool):
-        return failure
-    kept = f"; the rows finished before are in {path}, and the same sweep goes on there"
-    return WorkerError(
-        "a worker was killed by the system (out of memory? fewer jobs need less)"
-        f"{kept if path is not None else ''}"
-    )
+def _with_place(error: WorkerError, path: Path | None) -> WorkerError:
+    """Say where the rows are when workers have ended a sweep."""
+    if path is None:
+        return error
+    kept = f"the rows finished before are in {path}, and the same sweep goes on there"
+    return WorkerError(f"{error}; {kept}")
 
 
 def _portable(error: Exception) -> Exception:
@@ -319,6 +344,8 @@ def _row(trace: Trace, run: Run) -> Row:
     from .simulation import simulate
 
     if not isinstance(run.method, StaticMethod):
+        if get(run.method).source != run.source:
+            raise HeuristicError(f"{run.method}: its file has changed, or is another one here")
         result = simulate(trace, run.method, run.budget, **asdict(run.options))
         return with_bound(trace, result, cached=run.options.cached).row
     return plan_trace(

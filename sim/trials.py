@@ -6,10 +6,12 @@ same answer on every machine. What takes longer (annealing, exact solvers) is fo
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass
 
 from .budgets import Budget
+from .errors import UsageError
 from .heuristics.methods import get as get_heuristic
 from .planning import STARTS, plan_trace
 from .result import RunResult
@@ -18,6 +20,7 @@ from .simulation import Options, replay
 from .texts import shown_number
 from .workload import Workload
 
+DEFAULT_SLOWDOWN = 2.0  # the most that is acceptable, where nothing is said
 PLAIN = "keep-all"  # nothing is dropped that is read again
 POLICIES = ("eager", "banish")
 ANY_SIZE = ("on-demand", "rotor(slots=200)", "every-kth(k=1)")
@@ -83,6 +86,18 @@ def methods(n_calls: int) -> list[Method]:
         *(Method(name, policy, MOST_PROBES) for name in STARTS for policy in POLICIES),
         *(Method(name, "", PROBES.get(name, (0, 0))[not is_small]) for name in planners),
     ]
+
+
+def check_slowdown(slowdown: float) -> None:
+    """Refuse a slowdown that cannot be the most that is acceptable.
+
+    Raises
+    ------
+    UsageError
+        If it is below 1, or no number.
+    """
+    if not 1 <= slowdown < math.inf:
+        raise UsageError(f"slowdown ({slowdown!r}): it is a number from 1")
 
 
 @dataclass(frozen=True)

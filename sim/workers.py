@@ -1,7 +1,8 @@
 """Workers: the processes that run a sweep's batches, and how they end.
 
-It knows no cells and no rows: `executor` gives a `concurrent.futures` executor, and sees to it
-that nothing is left running after an error, a Ctrl-C or the end of the parent.
+It knows no cells and no rows. `Workers` is the face that a sweep sees, whether they are this
+process, processes of this machine (here) or those of a cluster (`cluster.py`). Nothing is left
+running after an error, a Ctrl-C or the end of the parent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
@@ -27,23 +30,67 @@ class WorkerError(RematsimError):
     """The system killed a worker of a sweep; the rows that were finished are kept."""
 
 
-@contextmanager
-def executor(workers: int) -> Iterator[Executor]:
-    """Give an executor; when its user fails or is interrupted, do not wait for its workers.
+class Workers:
+    """What runs the batches of a sweep: an executor, and what it means when one is not run.
 
     Parameters
     ----------
-    workers : int
+    executor : concurrent.futures.Executor
+        What runs them.
+    count : int
+        Workers; a cluster's may change.
+    """
+
+    def __init__(self, executor: Executor, count: int) -> None:
+        self.executor = executor
+        self.count = count
+
+    @property
+    def window(self) -> int:
+        """How many batches to hand out at once.
+
+        One waits for each worker, so that none has to wait; alone, nothing waits.
+        """
+        return 2 * self.count if self.count > 1 else 1
+
+    def submit(self, run: Callable[..., Any], trace: Any, runs: Any) -> Future[Any]:
+        """Hand out a batch: what runs it, its trace, which is to be sent seldom, and the rest."""
+        return self.executor.submit(run, trace, runs)
+
+    def wait(self, running: Iterable[Future[Any]]) -> set[Future[Any]]:
+        """Wait until a batch has ended, and return those that have."""
+        return wait_for(running, return_when=FIRST_COMPLETED).done
+
+    def is_lost(self, error: Exception) -> bool:
+        """Whether a batch that ended so is no fault of its own, and is to be handed out again."""
+        return False
+
+    def explained(self, error: Exception) -> Exception:
+        """Say what an error that ends the sweep means, where it is about the workers."""
+        if isinstance(error, BrokenProcessPool):
+            return WorkerError(
+                "a worker was killed by the system (out of memory? fewer jobs need less)"
+            )
+        return error
+
+
+@contextmanager
+def local_workers(count: int) -> Iterator[Workers]:
+    """Give workers on this machine; when their user fails or is interrupted, end them.
+
+    Parameters
+    ----------
+    count : int
         Processes; one means this process, and none is started.
     """
-    if workers == 1:
-        yield _InlineExecutor()
+    if count == 1:
+        yield Workers(_InlineExecutor(), 1)
         return
     before = set(multiprocessing.active_children())
-    with _interrupts_held():
-        pool = _Pool(workers, _context(), initializer=_start_worker)
+    with interrupts_held():
+        pool = _Pool(count, _context(), initializer=_start_worker)
     try:
-        yield pool
+        yield Workers(pool, count)
     except BaseException:
         for child in set(multiprocessing.active_children()) - before:
             child.kill()
@@ -111,7 +158,7 @@ def _forget_inherited_server() -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Let signals wait; processes started meanwhile are deaf to Ctrl-C, which is for this one."""
     if threading.current_thread() is not threading.main_thread() or os.name != "posix":
         yield
@@ -158,7 +205,7 @@ class _Pool(ProcessPoolExecutor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit, and start a process if one is needed, without being interrupted midway."""
-        with _interrupts_held():
+        with interrupts_held():
             return super().submit(fn, *args, **kwargs)
 
 

@@ -15,6 +15,10 @@ import pytest
 API = {
     "rematsim": ["load_trace", "simulate", "sweep"],
     "rematsim.execution": ["execute"],
+    "rematsim.fitting": ["fits"],
+    "rematsim.batch_search": ["largest_batch"],
+    "rematsim.links": ["find_link"],
+    "rematsim.policies": ["policy_of"],
     "rematsim.planning": ["plan_trace"],
     "rematsim.plan_files": ["load_plan", "save_plan"],
     "rematsim.plan_diff": ["compare_plans"],

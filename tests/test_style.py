@@ -36,7 +36,7 @@ MANY_PARAMETERS: dict[tuple[str, str], tuple[int, str]] = {
     ("heuristics/registry.py", "family"): (7, "what is declared of a family, by keyword"),
     ("sim/execution.py", "execute"): (8, "the options of an execution, five by keyword"),
     ("sim/execution.py", "run_plan"): (7, "likewise, four by keyword"),
-    ("sim/sweeps.py", "sweep"): (15, "the options of a sweep, all but three by keyword"),
+    ("sim/sweeps.py", "sweep"): (16, "the options of a sweep, all but three by keyword"),
     ("traces/builder.py", "call"): (12, "what a log can say of a call, all but four by keyword"),
 }
 

@@ -34,6 +34,8 @@ class Engine:
         Whether a backward pass runs.
     task : int
         The number of the innermost backward pass; -1: none runs.
+    is_building : bool
+        Whether gradients are on: what is computed becomes part of a graph.
     is_recomputing : bool
         Whether it is computing forward operators again, as activation checkpointing does: a
         backward pass without ``create_graph`` makes a graph in the middle.
@@ -42,17 +44,25 @@ class Engine:
     def __init__(self) -> None:
         self.is_running = self.is_recomputing = False
         self.task = -1
+        self.is_building = True
         self._builds_graph: dict[int, bool] = {}
 
-    def look(self, task: int) -> bool:
-        """Look at what ``graph_task`` says; say whether a backward pass has begun since then."""
-        self.task = task
+    def look(self, task: int, is_building: bool) -> bool:
+        """Take in another state than before; say whether a backward pass has begun since then.
+
+        Parameters
+        ----------
+        task : int
+            What ``graph_task`` says.
+        is_building : bool
+            Whether gradients are on.
+        """
+        self.task, self.is_building = task, is_building
         if task == -1:
             self.is_running = self.is_recomputing = False
             return False
         has_begun = not self.is_running
         self.is_running = True
-        is_building = torch.is_grad_enabled()
         if task not in self._builds_graph:
             name = _name(_running_node()) if is_building else ""
             self._builds_graph[task] = is_building and "Checkpoint" not in name

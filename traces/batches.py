@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..errors import InputError, MissingExtraError, TraceError
+from ..errors import MissingExtraError, TraceError, UsageError
 from .batch_process import MISSING
 from .devices import device as find_device
 from .loading import load_trace
@@ -39,12 +39,17 @@ class BatchCaptures:
     ----------
     notes : list of str
         What captures said, each once.
+
+    Raises
+    ------
+    UsageError
+        If ``spec`` names no function, or there is no such device.
     """
 
     def __init__(self, spec: str, target: str = "cpu", device: str = "h100") -> None:
         module, _, function = spec.rpartition(":")
         if not module or not function:
-            raise InputError(f"{spec!r}: a function is module:function, or file.py:function")
+            raise UsageError(f"{spec!r}: a function is module:function, or file.py:function")
         find_device(device)
         self.spec = spec
         self.notes: list[str] = []

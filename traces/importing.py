@@ -72,7 +72,7 @@ def import_trace(
     ------
     TraceError
         A file breaks a rule of its format, or they do not belong together.
-    InputError
+    UsageError
         No file is given, or a size that is none.
     UnknownNameError
         No device or unit has that name.

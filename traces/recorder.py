@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -27,14 +27,16 @@ from .module_paths import ModulePaths
 from .naming import constant_labels
 from .raw_events import BACKWARD, STEP_END, WITHOUT_GRAD, OpenCall, RawEvent, RawView, events_of
 from .recording import Constant, Recording
-from .refusing import higher_order
+from .refusing import higher_order, out_of_sight
 from .resizing import resizes_noticed
 from .schemas import (
     CLOSES_REGION,
+    HIDDEN_WRITES,
     HIGHER_ORDER,
     OPENS_REGION,
     STORAGE_RESIZE,
     Traits,
+    hidden_writes,
     learn_maker,
     traits_by_id,
     traits_of,
@@ -50,7 +52,7 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.ops.prim.device.default
 _NO_STEP = -2  # as a graph task: none, and not even the absence of one
 _WITHOUT_GRAD = {PHASE_FORWARD: WITHOUT_GRAD, PHASE_BACKWARD: PHASE_BACKWARD}
-_is_grad_enabled = torch.is_grad_enabled
+is_grad_enabled = torch.is_grad_enabled
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent when types are checked
@@ -85,6 +87,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._step_task = _NO_STEP
         self._has_zero_tensors = False
         self._engine = Engine()
+        self._phase = PHASE_FORWARD
         self._events: list[RawEvent] = []
         self._constants: dict[int, Constant] = {}
         self._names: dict[int, str] = {}
@@ -128,8 +131,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if self.failure is None:
             gc.collect()
             self._flush_deaths()
+            numbers = self._storages.numbers()
             for address, label in constant_labels(self._models, self._optimizers).items():
-                number = self._storages.find(address)
+                number = numbers.get(address)
                 if number is not None and number not in self._constants:
                     self._names[number] = label
             self._events.append(STEP_END[is_said])
@@ -195,6 +199,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             self._regions.pop()
         steps = [task for task in self._regions if task != _NO_STEP]
         self._step_task = steps[-1] if steps else _NO_STEP
+        self._find_phase()
 
     def is_elsewhere(self, what: str) -> bool:
         """Say whether something runs in another thread, which this mode does not see."""
@@ -215,22 +220,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _flush_deaths(self) -> None:
         """Move the deaths since the last call into the record."""
-        self._events.extend(self._storages.dead)
+        self._events += self._storages.dead
         self._storages.dead.clear()
 
     def _begin(self, traits: Traits, args: Any, kwargs: Any) -> list[RawView] | OpenCall:
         """Note an operator's arguments before it runs; unknown storages were there before."""
-        storages = self._storages
-        if storages.dead:
+        if self._storages.dead:
             self._flush_deaths()
-        task = graph_task()
-        if (task != -1 or self._engine.is_running) and self._engine.look(task):
-            self._events.append(BACKWARD)
+        engine, task, is_building = self._engine, graph_task(), is_grad_enabled()
+        if task != engine.task or is_building is not engine.is_building:
+            if engine.look(task, is_building):
+                self._events.append(BACKWARD)
+            self._find_phase()
         if traits.is_plain or traits.writes_first:
             try:
                 return self._arguments((*args, *kwargs.values()) if kwargs else args)
             except NotImplementedError:  # a sparse tensor
                 pass
+        elif traits.name in HIDDEN_WRITES and not kwargs:  # batch normalization, which is frequent
+            return OpenCall(self._arguments(args), (), hidden_writes(traits, args), 0, None)
         return self._begin_with_care(traits, args, kwargs)
 
     def _arguments(self, values: Iterable[Any]) -> list[RawView]:
@@ -239,17 +247,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         arguments: list[RawView] = []
         for value in values:
             kind = type(value)
-            if kind in _NO_TENSORS:
-                continue
-            if kind is list and value and type(value[0]) is int:  # a shape, dimensions
-                continue
-            for tensor in (value,) if kind in _TENSORS else dense_tensors(value):
-                number = find(tensor.untyped_storage()._cdata)
-                if number is None:
-                    number = self._first_seen(tensor)
+            if kind is Tensor or kind is Parameter:
+                watch = find(id(value.untyped_storage()))
+                number = self._first_seen(value) if watch is None else watch.number
                 arguments.append(
-                    (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+                    (number, value.storage_offset(), value.shape, value.stride(), value.dtype)
                 )
+            elif kind not in _NO_TENSORS and not (kind is list and value and type(value[0]) is int):
+                arguments += map(self._view, dense_tensors(value))
         return arguments
 
     def _begin_with_care(self, traits: Traits, args: Any, kwargs: Any) -> OpenCall:
@@ -275,9 +280,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _view(self, tensor: Tensor) -> RawView:
         """Describe a strided tensor; its storage, if it is new here, was there before."""
-        number = self._storages.find(tensor.untyped_storage()._cdata)
-        if number is None:
-            number = self._first_seen(tensor)
+        watch = self._storages.find(id(tensor.untyped_storage()))
+        number = self._first_seen(tensor) if watch is None else watch.number
         return (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 
     def _first_seen(self, tensor: Tensor) -> int:
@@ -309,7 +313,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _storage_resized(self, storage: Any, before: int) -> None:
         """Note that the program has changed the size of a storage, by no operator."""
-        number = self._storages.find(storage._cdata)
+        watch = self._storages.find(id(storage))
+        number = None if watch is None else watch.number
         if threading.get_ident() != self._thread:
             if number is not None:
                 self.is_elsewhere("resize_ of a captured storage")
@@ -336,18 +341,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """
         if storage.nbytes() and storage.resizable() and not self._storages.is_watched(storage):
             assert tensor.grad_fn is not None
-            raise TraceError(
-                f"a tensor that {tensor.grad_fn.name()} belongs to was computed out of sight: in "
-                "another thread, or by an extension that goes round PyTorch's dispatcher; run the "
-                "whole step in the thread that began the capture"
-            )
+            raise out_of_sight(tensor.grad_fn.name())
 
-    def _phase(self, engine: Engine) -> int:
-        """Say which phase a call belongs to; what runs without gradients is told from later on."""
-        phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
-        if _is_grad_enabled():
-            return phase
-        return PHASE_OPTIMIZER if self._step_task == engine.task else _WITHOUT_GRAD[phase]
+    def _find_phase(self) -> None:
+        """Find which phase calls belong to; what runs without gradients is told from later on."""
+        engine = self._engine
+        self._phase = PHASE_BACKWARD if engine.is_running else PHASE_FORWARD
+        if not engine.is_building:
+            is_step = self._step_task == engine.task
+            self._phase = PHASE_OPTIMIZER if is_step else _WITHOUT_GRAD[self._phase]
 
     def _end(
         self, traits: Traits, call: list[RawView] | OpenCall, output: Any, started: Any, ended: Any
@@ -357,26 +359,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if sizes and self._memoryless:
             sizes = [size for size in sizes if size[0] not in self._memoryless]
         keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
-        outputs: Iterable[Tensor] = ()
-        if traits.is_plain:
-            outputs = dense_tensors(output)
-        elif not traits.writes_first:
-            outputs = traits.fresh_results(output, keeps_contents)
-        storages = self._storages
         results: list[RawView] = []
-        for tensor in outputs:
-            storage = tensor.untyped_storage()
-            number = storages.find(storage._cdata)
-            if number is None:
-                number = storages.add(storage)
-                is_odd = type(tensor) is not Tensor or tensor.is_meta or self._has_zero_tensors
-                size = self._size(number, tensor, storage) if is_odd else storage.nbytes()
-                sizes.append((number, size))
-            results.append(
-                (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
-            )
-        engine, running = self._engine, self._modules.running
-        phase = self._phase(engine)
+        if not traits.writes_first:
+            results = self._results(traits.outputs(output, keeps_contents), sizes)
+        engine, running, phase = self._engine, self._modules.running, self._phase
         self._events.append(
             (
                 traits,
@@ -392,3 +378,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
                 engine.is_recomputing,
             )
         )
+
+    def _results(self, tensors: Sequence[Tensor], sizes: list[tuple[int, int]]) -> list[RawView]:
+        """Describe strided tensors that an operator returned; add the sizes of new storages."""
+        storages = self._storages
+        results: list[RawView] = []
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            watch = storages.find(id(storage))
+            if watch is None:
+                number = storages.add(storage)
+                is_odd = type(tensor) is not Tensor or tensor.is_meta or self._has_zero_tensors
+                size = self._size(number, tensor, storage) if is_odd else storage.nbytes()
+                sizes.append((number, size))
+            else:
+                number = watch.number
+            results.append(
+                (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+            )
+        return results

@@ -118,6 +118,15 @@ def higher_order(name: str) -> TraceError:
     )
 
 
+def out_of_sight(node: str) -> TraceError:
+    """Return the refusal of what autograd knows a node of, and no dispatch mode saw."""
+    return TraceError(
+        f"a tensor that {node} belongs to was computed out of sight: in another thread, or by an "
+        "extension that goes round PyTorch's dispatcher; run the whole step in the thread that "
+        "began the capture"
+    )
+
+
 @cache
 def has_backend(device: str) -> bool:
     """Say whether this torch was built for a type of device, whether or not there is one."""

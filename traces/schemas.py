@@ -5,8 +5,9 @@ Needs torch, so only the modules of a capture import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
@@ -24,7 +25,8 @@ COLLECTIVES = ("c10d", "_c10d_functional", "_dtensor")
 COMPUTES, ASKS, OPENS_REGION, CLOSES_REGION, HIGHER_ORDER = range(5)
 
 
-class Traits(NamedTuple):
+@dataclass(frozen=True, slots=True)  # quicker to read than a tuple with names
+class Traits:
     """What an operator's schema says, looked up once for each operator.
 
     Attributes
@@ -58,8 +60,8 @@ class Traits(NamedTuple):
     is_plain: bool
     writes_first: bool
 
-    def fresh_results(self, output: Any, keeps_contents: bool) -> Iterator[torch.Tensor]:
-        """Yield the tensors that come out, but for those that went in to be written.
+    def outputs(self, output: Any, keeps_contents: bool) -> Sequence[torch.Tensor]:
+        """Return the tensors that come out, but for those that went in to be written.
 
         Parameters
         ----------
@@ -68,18 +70,17 @@ class Traits(NamedTuple):
         keeps_contents : bool
             Whether those that went in were described anew and not written.
 
-        Yields
-        ------
-        torch.Tensor
+        Returns
+        -------
+        sequence of torch.Tensor
         """
         is_written = self.returns_written
+        if self.is_plain:
+            return dense_tensors(output)
         if len(is_written) == 1:
-            if keeps_contents or not is_written[0]:
-                yield from dense_tensors(output)
-            return
-        for value, was_given in zip(output or (), is_written, strict=False):
-            if keeps_contents or not was_given:
-                yield from dense_tensors(value)
+            return dense_tensors(output) if keeps_contents or not is_written[0] else ()
+        pairs = zip(output or (), is_written, strict=False)
+        return dense_tensors([value for value, given in pairs if keeps_contents or not given])
 
 
 traits_by_id: dict[int, Traits] = {}
@@ -167,6 +168,13 @@ def _role(namespace: str, name: str) -> int:
             return OPENS_REGION
         return CLOSES_REGION if name.startswith("_record_function_exit") else ASKS
     return ASKS if namespace == "prim" else COMPUTES
+
+
+def hidden_writes(traits: Traits, args: Any) -> list[int]:
+    """Return which of its tensors a call in ``HIDDEN_WRITES`` writes to; only tensors precede."""
+    places = sorted(HIDDEN_WRITES[traits.name].of_call(args))
+    written = [place for place in places if args[place] is not None]
+    return [sum(value is not None for value in args[:place]) for place in written]
 
 
 def written_arguments(traits: Traits, args: Any) -> frozenset[int | str]:

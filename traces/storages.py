@@ -56,14 +56,18 @@ def _parts(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]  # a slot needs the bare class
-    """A weak reference to a storage that knows where it was."""
+    """A weak reference to a storage that knows its ``id`` and its number."""
 
-    __slots__ = ("address",)
-    address: int
+    __slots__ = ("key", "number")
+    key: int
+    number: int
 
 
 class StorageTable:
     """Number storages as they appear and notice their deaths.
+
+    A storage that is watched has one Python object as long as it lives, so the ``id`` of that
+    tells it from others, and is quicker to get than its address.
 
     A weak reference to the storage fires when the memory really goes: views, autograd's saved
     tensors and C++ keep it alive. One to a tensor could fire earlier.
@@ -79,12 +83,11 @@ class StorageTable:
     def __init__(self) -> None:
         self.dead: list[int] = []
         self.held: dict[int, Constant] = {}
-        self._numbers: dict[int, int] = {}
-        self._references: dict[int, _Watch] = {}
+        self._watches: dict[int, _Watch] = {}
         self._watched: dict[int, weakref.ref[Any]] = {}
         self._count = 0
         self._on_death = self._died  # bound once
-        self.find = self._numbers.get  # (address of a storage) -> its number, or None
+        self.find = self._watches.get  # (id of a storage) -> what has its number, or None
 
     def watch(self, storages: Iterable[Any], labels: dict[int, str]) -> None:
         """Notice the deaths of storages that are there already, though no call has used them.
@@ -116,25 +119,27 @@ class StorageTable:
 
     def add(self, storage: Any) -> int:
         """Give a number to a storage that has not been seen."""
-        pointer = storage._cdata
         if self._watched:
-            self._watched.pop(pointer, None)
-        number = self._count
+            self._watched.pop(storage._cdata, None)
+        self._watches[id(storage)] = watch = _Watch(storage, self._on_death)
+        watch.key = id(storage)
+        watch.number = number = self._count
         self._count = number + 1
-        self._numbers[pointer] = number
-        self._references[pointer] = watch = _Watch(storage, self._on_death)
-        watch.address = pointer
         return number
 
     def _died(self, watch: Any) -> None:
-        """Forget a storage at once, since its address may be used again."""
-        address = watch.address
-        del self._references[address]
-        self.dead.append(self._numbers.pop(address))
+        """Forget a storage at once, since its ``id`` may be used again."""
+        del self._watches[watch.key]
+        self.dead.append(watch.number)
+
+    def numbers(self) -> dict[int, int]:
+        """Return the numbers of the storages that live, by address."""
+        living = [(watch(), watch.number) for watch in list(self._watches.values())]
+        return {storage._cdata: number for storage, number in living if storage is not None}
 
     def close(self) -> None:
         """Stop watching."""
-        self._references.clear()
+        self._watches.clear()
         self._watched.clear()
 
 

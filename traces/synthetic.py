@@ -302,7 +302,7 @@ def synthetic(spec: str) -> Trace:
     ------
     UnknownNameError
         There is no such family.
-    InputError
+    UsageError
         It has no such parameter, or not of that value.
     """
     spec = spec.removeprefix(PREFIX)

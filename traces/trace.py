@@ -178,6 +178,12 @@ class Trace:
         """Instructions of every kind."""
         return len(self.instructions)
 
+    def place_of(self, call: int) -> tuple[str, str]:
+        """Give a call's module, empty where it is not known, and its operator."""
+        module = int(self.call_module[call])
+        operator = self.operators[int(self.call_operator[call])]
+        return ("" if module < 0 else self.modules[module]), operator
+
     @property
     def compute_ns(self) -> int:
         """The model's own compute: the sum of the calls' times, nanoseconds."""

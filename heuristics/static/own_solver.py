@@ -33,7 +33,11 @@ class SolverEnded(Exception):  # noqa: N818 - no error, but how it ended
 
 
 def own_solver(text: str, clock: Clock) -> Callable[[list[float], list[float], float], Answer]:
-    """Give what asks the function that ``file.py:function`` names, until a time."""
+    """Give what asks the function that ``file.py:function`` names, until a time.
+
+    What it gives raises `SolverEnded` where there is no answer, and an InputError that names the
+    line where the function fails, or answers what is no answer.
+    """
     loaded = load_function(text)
     assert loaded is not None, text
     place = f"{loaded.path.resolve()}:{text.rpartition(':')[2]}"

@@ -306,7 +306,7 @@ def get(method: str | Planner) -> Planner:
     ------
     UnknownNameError
         If there is no such planner or parameter.
-    InputError
+    UsageError
         If a parameter is not what it may be.
 
     Examples

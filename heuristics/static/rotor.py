@@ -7,7 +7,7 @@ several amounts of memory, and what it answers is judged on the graph itself.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -69,14 +69,19 @@ def rotor(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     if not graph.backward.any() or not (first := int(graph.backward.argmax())):
         return NO_BACKWARD
-    ends = [node for node in candidates(graph, points) if node < first - 1]
+    ends = block_ends(graph, points, first)
     found = []
     for has_lighter in (False, True) if records else (False,):
         share = 0.4 if records and not has_lighter else 0.7
-        blocks = _Blocks(graph, first, ends, has_lighter)
+        blocks = BlockChain(graph, first, ends, has_lighter)
         found.append(_cheapest(blocks, budget, slots, clock.part(share)))
     plans = [answer for answer in found if answer.schedule is not None]
     return min(plans, key=lambda answer: _cost(graph, answer), default=found[-1])
+
+
+def block_ends(graph: StaticGraph, points: str, first: int) -> list[int]:
+    """Give the nodes after which a block may end, before the first node of the backward pass."""
+    return [node for node in candidates(graph, points) if node < first - 1]
 
 
 def _cost(graph: StaticGraph, answer: PlannerResult) -> int:
@@ -84,7 +89,7 @@ def _cost(graph: StaticGraph, answer: PlannerResult) -> int:
     return evaluate(graph, answer.schedule).cost
 
 
-def _cheapest(blocks: _Blocks, budget: int, slots: int, clock: Clock) -> PlannerResult:
+def _cheapest(blocks: BlockChain, budget: int, slots: int, clock: Clock) -> PlannerResult:
     """Look for the most memory whose schedule fits, and a little below; take the cheapest."""
     graph, most = blocks.graph, naive_peak_bytes(blocks.graph)
     memory = int((most - graph.fixed_bytes) * MOST_MEMORY)
@@ -112,7 +117,7 @@ def _cheapest(blocks: _Blocks, budget: int, slots: int, clock: Clock) -> Planner
     return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
 
 
-class _Blocks:
+class BlockChain:
     """The graph as a chain: nodes before the backward pass in blocks, all others by block.
 
     Parameters
@@ -184,6 +189,15 @@ class _Blocks:
                 for whole, lighter in zip(record, self.lighter, strict=True)
             ],
         )
+
+    def values(self, parts: Iterable[tuple[int, bool]]) -> set[int]:
+        """Give the values of some blocks: all that it makes, or those of its last node alone."""
+        ends = [*self.starts[1:], self.first]
+        found: set[int] = set()
+        for block, is_whole in parts:
+            first = self.starts[block] if is_whole else ends[block] - 1
+            found.update(range(*self.graph.value_pointer[[first, ends[block]]].tolist()))
+        return found
 
     @cached_property
     def lighter(self) -> list[list[tuple[int, list[int]]]]:

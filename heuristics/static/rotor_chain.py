@@ -172,8 +172,12 @@ class RotorTable:
         """Give a cheapest schedule within a memory; empty if there is none."""
         if math.isinf(self.time(memory)):
             return []
+        return self.steps_of_part(0, self.n - 1, self._room(memory))
+
+    def steps_of_part(self, first: int, last: int, room: int) -> list[Step]:
+        """Give a cheapest schedule of a part that has one in so many slots beside its input."""
         steps: list[Step] = []
-        todo: list[tuple[str, int, int, int]] = [("part", 0, self.n - 1, self._room(memory))]
+        todo: list[tuple[str, int, int, int]] = [("part", first, last, room)]
         while todo:
             what, first, last, room = todo.pop()
             if what != "part":

@@ -66,7 +66,7 @@ SUFFIX = ".trace"
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
 def command(script: str, arguments: tuple[str, ...], out: str | None, **given: Any) -> None:
-    """Run SCRIPT with its arguments and record steps of its training as a trace.
+    """Run a training script and record steps of it as a trace.
 
     A step ends where the script's optimizer steps, or where it calls
     rematsim.traces.mark_step(). When enough is recorded, the script is ended. Needs PyTorch

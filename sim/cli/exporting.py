@@ -51,7 +51,7 @@ def command(
     trace: str | None,
     **given: bool,
 ) -> None:
-    """Write a trace in the DTR log format, or a plan in a form that people use.
+    """Write a trace as a DTR log, or a plan as a policy.
 
     TRACE is anything that can be replayed; what the format cannot hold is told on standard error,
     or as JSON on standard output. PLAN is a file from rematsim plan -o or rematsim replay

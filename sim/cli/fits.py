@@ -77,7 +77,7 @@ BATCHES = options.Parsed("first:last[:step]", "batch_search", "parse_batches")
 @options.cache_option
 @options.json_option
 def command(trace: str | None, as_json: bool, no_cache: bool, top: int, **given: Any) -> int:
-    """Say whether a trace fits into a budget, or which is the largest batch that does.
+    """Say whether a trace, or which batch, fits into a budget.
 
     TRACE is a trace file, a log or what else rematsim import reads, plain or compressed, or
     bundled:NAME (see rematsim list traces); - or none reads standard input. Methods that end

@@ -25,9 +25,10 @@ def print_answer(answer: Answer, source: str, top: int) -> None:
     """Tell a person."""
     trace, best = answer.trace, answer.recommended
     times = ", times estimated" * trace.times_estimated
+    share = answer.budget_bytes / peak if (peak := answer.unlimited_peak_bytes) else None
     lines = {
         "trace": f"{name_cell(trace.name, MOST_NAME)} ({trace.digest[:16]}){times}",
-        "asked": _asked(answer),
+        "asked": _asked(answer, share),
         "answer": _verdict(answer),
     }
     if best is not None:
@@ -44,10 +45,10 @@ def print_answer(answer: Answer, source: str, top: int) -> None:
         _print_floor(answer.floor)
 
 
-def _asked(answer: Answer) -> str:
+def _asked(answer: Answer | BatchAnswer, share: float | None = None) -> str:
     budget = format_bytes(answer.budget_bytes)
-    if answer.unlimited_peak_bytes:
-        budget += f" ({answer.budget_bytes / answer.unlimited_peak_bytes:.3f}x)"
+    if share is not None:
+        budget += f" ({share:.3f}x)"
     if answer.headroom_bytes:
         budget += f", {format_bytes(answer.allowed_bytes)} without the headroom"
     return f"{budget}; slowdown at most {shown_number(answer.slowdown)}"
@@ -124,9 +125,9 @@ def _print_failed(answer: Answer) -> None:
 
 
 def _print_floor(floor: Floor) -> None:
-    """Say what the least memory is made of."""
+    """Say what the lowest budget is made of."""
     click.echo(
-        f"\nthe least that a run needs: {format_bytes(floor.total_bytes)}, of it constants "
+        f"\nlowest budget worth trying: {format_bytes(floor.total_bytes)}, of it constants "
         f"{format_bytes(floor.constant_bytes)}; outputs, there at the end: "
         f"{format_bytes(floor.output_bytes)}\n"
     )
@@ -192,13 +193,9 @@ def _as_object(answer: Answer, trial: Trial, command: str) -> dict[str, Any]:
 def print_batches(answer: BatchAnswer, spec: str, out: str | None) -> None:
     """Tell a person which batches fit."""
     best, tried = answer.best, answer.tried
-    budget = format_bytes(answer.budget_bytes)
-    if answer.headroom_bytes:
-        allowed = answer.budget_bytes - answer.headroom_bytes
-        budget += f", {format_bytes(allowed)} without the headroom"
     lines = {
         "step": f"{name_cell(spec, MOST_NAME)}, under fake tensors, times estimated",
-        "asked": f"{budget}; slowdown at most {shown_number(answer.slowdown)}",
+        "asked": _asked(answer),
         "answer": f"none found: not at batch {tried[0]}, the smallest"
         if best is None
         else f"batch {best.batch}: {_named(best.trial)}, slowdown {best.trial.row.slowdown:.4f}",
@@ -228,8 +225,7 @@ def _batch_cells(answer: BatchAnswer, one: LargestBatch) -> list[str]:
 
 
 def _batch_command(answer: BatchAnswer, best: LargestBatch, out: str) -> str:
-    allowed = answer.budget_bytes - answer.headroom_bytes
-    return best.method.command(out, allowed, answer.slowdown)
+    return best.method.command(out, answer.allowed_bytes, answer.slowdown)
 
 
 def batches_as_object(answer: BatchAnswer, spec: str, out: str | None) -> dict[str, Any]:

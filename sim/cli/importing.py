@@ -36,7 +36,7 @@ WIDTH = 98
 @click.option("--fixed-bytes", type=click.IntRange(0, 2**53), default=0, help="Held throughout.")
 @options.json_option
 def command(files: tuple[str, ...], out: str, as_json: bool, **given: Any) -> None:
-    """Read profiles, graphs and tables of other tools as a trace.
+    """Make a trace of other tools' profiles or graphs.
 
     FILES are of one run: the one that is the trace, and others that say more about it. What they
     are is told by their content. The summary goes to standard error, or as JSON to standard

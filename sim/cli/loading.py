@@ -28,7 +28,13 @@ def load_given(trace: str, *, cache: bool) -> Trace:
 
 
 def load_of_plan(plan: Plan, path: str, given: str | None, *, cache: bool) -> Trace:
-    """Load the trace that a plan is for: the one given, or else where the plan says."""
+    """Load the trace that a plan is for: the one given, or else where the plan says.
+
+    Raises
+    ------
+    PlanError
+        If it does not say, or is for another one.
+    """
     where = given or plan.source
     if not where:
         raise PlanError(f"{path}: it does not say where its trace is: give --trace")

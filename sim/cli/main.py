@@ -38,6 +38,7 @@ COMMANDS = {
     "compare": "side_by_side",
     "diff": "diffing",
     "sweep": "sweep",
+    "tune": "tune",
     "plot": "plot",
     "summary": "summarize",
     "import": "importing",

@@ -73,6 +73,7 @@ class Parsed(ParamType):
 BUDGET = Parsed("budget", "budgets", "parse_budget")
 BUDGETS = Parsed("budgets", "budgets", "expand_budgets")
 SEEDS = Parsed("seeds", "grid", "expand_seeds")
+CLUSTER = Parsed("address|local:n", "cluster", "parse_cluster")
 MEMORY = Parsed("model", "memory_models", "parse_memory")
 LINK = Parsed("link", "links", "parse_link")
 
@@ -180,7 +181,7 @@ def filter_options(function: F) -> F:
         [
             click.option("--trace", multiple=True, help="Only this trace; may be repeated."),
             click.option(
-                *("--method", "--heuristic", "method"),
+                *("--method", "-H", "--heuristic", "method"),
                 **listed,
                 help="Only these methods; may be repeated.",
             ),

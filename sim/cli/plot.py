@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import InputError
 from . import options
 from .loading import load_of_plan
 from .output import print_json
@@ -32,7 +33,7 @@ PLAN_SECONDS = 10.0  # for the line of an address map
     "--kind",
     metavar="KIND",
     help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan, "
-    "addresses. Default: what FILE has data for.",
+    "addresses, lanes. Default: what FILE has data for.",
 )
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
@@ -94,9 +95,15 @@ def _executed(path: str, traces: tuple[str, ...]) -> RunResult:
     """Execute a plan on its trace, without a budget, for its event log."""
     from ..execution import execute
     from ..plan_files import load_plan
+    from ..schedules import FREE
 
     if len(traces) > 1:
         raise click.UsageError(f"{path}: a plan is for one trace, and {len(traces)} are given")
     plan = load_plan(path)
+    if (plan.action > FREE).any():
+        raise InputError(
+            f"{path}: it moves data, over a link and within a budget: rematsim execute "
+            "--save-run FILE.run, and plot that"
+        )
     loaded = load_of_plan(plan, path, traces[0] if traces else None, cache=True)
     return execute(loaded, plan, event_log=True)

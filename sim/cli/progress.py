@@ -29,15 +29,18 @@ class Lines:
 
 
 class Progress:
-    """Shows how many runs are done.
+    """Shows how many runs, or what else is counted, are done.
 
     Parameters
     ----------
     is_quiet : bool
         Whether to count only, and show nothing.
+    what : str
+        What is counted.
     """
 
-    def __init__(self, is_quiet: bool) -> None:
+    def __init__(self, is_quiet: bool, what: str = "runs") -> None:
+        self._what = what
         self.done = 0
         self.total = 0
         self._is_quiet = is_quiet
@@ -57,11 +60,11 @@ class Progress:
         if self._is_quiet:
             return
         if is_first and done:
-            click.echo(f"rematsim: {done} of {total} runs were done before", err=True)
+            click.echo(f"rematsim: {done} of {total} {self._what} were done before", err=True)
         if sys.stderr.isatty():
             self._show_bar()
         elif done < total:
-            self._lines.write(f"{done} of {total} runs")
+            self._lines.write(f"{done} of {total} {self._what}")
 
     def stop(self) -> None:
         """Take the bar away."""
@@ -76,14 +79,14 @@ class Progress:
             from rich.progress import Progress as RichProgress
 
             self._bar = RichProgress(
-                "sweep",
+                self._what,
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._bar.add_task("sweep", total=self.total)
+            self._task = self._bar.add_task(self._what, total=self.total)
             self._bar.start()
         self._bar.update(self._task, completed=self.done)
 

@@ -29,6 +29,7 @@ NOT_OK = 3
 )
 @click.argument("trace", default="-")
 @click.option(
+    "-H",
     "--heuristic",
     default="h_DTR_eq",
     show_default=True,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from ..result import NO_LINK, OPTIONS, named, shared_names, told_apart
+from ..result import NO_LINK, OPTIONS, OPTIONS_OF_PLANS, named, shared_names, told_apart
 from ..traces.wording import printable
 from .output import format_bytes, print_table
+from .telling import missed_floor
 
 if TYPE_CHECKING:
     from ..store import Row
@@ -57,7 +58,7 @@ def _heeds(row: Row, option: str) -> bool:
     """Say whether an option can change a row."""
     if option == "link":
         return row["link"] != NO_LINK
-    return row["kind"] != "static" or option == "memory"
+    return row["kind"] != "static" or option in OPTIONS_OF_PLANS
 
 
 def print_reasons(rows: Sequence[Row]) -> None:
@@ -89,32 +90,14 @@ def print_reasons(rows: Sequence[Row]) -> None:
 
 
 def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:
-    """Name the lowest budget worth trying of each trace that was tried below it, and failed.
-
-    Notes
-    -----
-    The bound holds where constants stay in memory and updates are copies: rows of other runs say
-    nothing of it.
-    """
-    from ..lowering import compile_trace
-    from ..requirements import requirements
-
+    """Name the lowest budget worth trying of each trace that was tried below it, and failed."""
     floors = []
     for trace in traces:
-        failed = [
-            row for row in rows if row["trace_digest"] == trace.digest and _is_bounded_failure(row)
-        ]
-        lowest = requirements(compile_trace(trace)).lowest_budget_bytes if failed else 0
-        if any(row["budget_bytes"] < lowest for row in failed):  # type: ignore[operator]
-            share = lowest / failed[0]["unlimited_peak_bytes"]  # type: ignore[operator]
-            floors.append(f"{trace.name} {share:.3f}x")
+        missed = missed_floor(trace, [row for row in rows if row["trace_digest"] == trace.digest])
+        if missed is not None:
+            floors.append(f"{trace.name} {missed[1]:.3f}x")
     if floors:
         click.echo(f"lowest budget worth trying: {', '.join(floors)} (rematsim info says why)")
-
-
-def _is_bounded_failure(row: Row) -> bool:
-    is_bounded = row["deallocation"] != "banish" and row["mutation"] == "copy"
-    return is_bounded and row["status"] != "ok" and row["budget_bytes"] is not None
 
 
 def _trace(row: Row) -> tuple[str, str]:

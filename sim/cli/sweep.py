@@ -36,9 +36,11 @@ class _Outputs:
     "rematsim sweep model.log --heuristic h_DTR,h_LRU --budget 0.3x:0.9x:0.2x",
     "rematsim sweep dtr-logs.zip --out runs.sqlite --csv runs.csv --jobs 8",
     "rematsim sweep model.log --heuristic h_rand --seed 0:9 --budget 4GiB,6GiB",
+    "rematsim sweep dtr-logs.zip --out runs.sqlite --cluster tcp://head:8786",
 )
 @click.argument("files", nargs=-1)
 @click.option(
+    "-H",
     "--heuristic",
     "heuristics",
     multiple=True,
@@ -78,6 +80,11 @@ class _Outputs:
     help="Processes. Default: as many as there are processor cores and the work is worth.",
 )
 @click.option(
+    "--cluster",
+    type=options.CLUSTER,
+    help="Run on a dask cluster instead: tcp://host:8786, or local:4 for a small one here.",
+)
+@click.option(
     "--out",
     type=options.FileType(".sqlite"),
     help="Keep the rows here; run again to go on.",
@@ -94,11 +101,13 @@ def command(files: tuple[str, ...], seeds: tuple[int, ...], jobs: int | None, **
     at any moment goes on where it was when it is started again.
     """
     outputs = _Outputs(given["out"], given["csv"], given["as_json"], given["is_quiet"])
+    if jobs is not None and given["cluster"] is not None:
+        raise click.UsageError("--jobs and --cluster exclude each other")
     _check_apart(outputs, files)
     check_writable(outputs.out)
     check_writable(outputs.csv)
     grid = _read_grid(files, seeds, given)
-    rows = _run(grid, jobs, outputs)
+    rows = _run(grid, jobs, given["cluster"], outputs)
     if outputs.csv is not None:
         from ..result import COLUMNS
 
@@ -155,7 +164,7 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
     return grid
 
 
-def _run(grid: Grid, jobs: int | None, outputs: _Outputs) -> list[Row]:
+def _run(grid: Grid, jobs: int | None, cluster: str | None, outputs: _Outputs) -> list[Row]:
     """Run the grid; when that stops early, say what is kept and how to go on."""
     from ..store import Store
     from ..sweeps import run_grid
@@ -163,7 +172,7 @@ def _run(grid: Grid, jobs: int | None, outputs: _Outputs) -> list[Row]:
 
     with Store(outputs.out) as store, Progress(outputs.is_quiet) as progress:
         try:
-            return run_grid(grid, store, jobs, progress.report)
+            return run_grid(grid, store, jobs, progress.report, cluster)
         except BaseException:
             progress.stop()
             if progress.total:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -61,29 +62,48 @@ def print_run(result: RunResult) -> None:
 
 
 def print_floor(result: RunResult, trace: Trace) -> None:
-    """Name the lowest budget worth trying, where a run failed below it.
-
-    Notes
-    -----
-    It is one where constants stay in memory and updates are copies: of other runs it says nothing.
-    """
-    from ..lowering import compile_trace
-    from ..requirements import requirements
-
-    is_bounded = result.kind == "online" and result.deallocation != "banish"
-    if result.status == "ok" or not is_bounded or result.mutation != "copy":
+    """Name the lowest budget worth trying, where an online run failed below it."""
+    missed = missed_floor(trace, [result.row]) if result.kind == "online" else None
+    if missed is None:
         return
-    lowest = requirements(compile_trace(trace)).lowest_budget_bytes
-    budget = result.budget_bytes
-    if budget is None or budget >= lowest:
-        return
-    share = lowest / result.unlimited_peak_bytes
+    lowest, share = missed
     click.echo(
         f"\nlowest budget worth trying: {format_bytes(lowest)} ({share:.3f}x), "
         "rematsim info says why"
     )
-    if budget * MUCH_TOO_SMALL < lowest:
+    budget = result.budget_bytes
+    if budget is not None and budget * MUCH_TOO_SMALL < lowest:
         click.echo(f"{format_bytes(budget)} may lack a unit: a number alone is bytes")
+
+
+def missed_floor(trace: Trace, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float] | None:
+    """Give the lowest budget worth trying, if one of a trace's runs failed below it.
+
+    Returns
+    -------
+    (int, float) or None
+        In bytes, and as a fraction of the unlimited peak.
+
+    Notes
+    -----
+    The bound holds where constants stay in memory and updates are copies: of other runs it says
+    nothing.
+    """
+    from ..lowering import compile_trace
+    from ..requirements import requirements
+
+    failed = [row for row in rows if _is_bounded_failure(row)]
+    if not failed:
+        return None
+    lowest = requirements(compile_trace(trace)).lowest_budget_bytes
+    if all(row["budget_bytes"] >= lowest for row in failed):
+        return None
+    return lowest, lowest / failed[0]["unlimited_peak_bytes"]
+
+
+def _is_bounded_failure(row: Mapping[str, Any]) -> bool:
+    is_bounded = row["deallocation"] != "banish" and row["mutation"] == "copy"
+    return is_bounded and row["status"] != "ok" and row["budget_bytes"] is not None
 
 
 def _addresses(result: RunResult) -> str:

@@ -75,5 +75,5 @@ def test_every_kind_of_run_is_a_valid_trace(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_run_without_an_event_log_has_no_timeline() -> None:
-    with pytest.raises(InputError, match="kept no event log"):
+    with pytest.raises(InputError, match="no event log"):
         timeline(simulate("synthetic:chain:6", "h_LRU", 5))

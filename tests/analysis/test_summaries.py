@@ -84,7 +84,7 @@ def test_the_table_of_slowdowns(table, rows):
 
 
 def test_a_plan_is_named_after_its_planner_alone(rows):
-    """It heeds no option, and does not make those of the replays beside it look as if they vary."""
+    """It heeds no policy, and does not make those of the replays beside it look as if they vary."""
     plan = rows("net", "keep-all", {0.5: 1.1}, deallocation="plan", slowdown_limit=None)
     replays = rows("net", "h_DTR", {0.5: 1.1}, slowdown_limit=2.0)
     table = pd.concat([plan.assign(kind="static"), replays.assign(kind="online")])
@@ -92,6 +92,14 @@ def test_a_plan_is_named_after_its_planner_alone(rows):
     banish = rows("net", "h_DTR", {0.5: 1.1}, deallocation="banish", slowdown_limit=2.0)
     table = pd.concat([table, banish.assign(kind="online")])
     assert list(line_names(table)) == ["keep-all", "h_DTR, eager", "h_DTR, banish"]
+
+
+def test_plans_in_different_memories_are_different_lines(rows):
+    """A memory with holes takes more; a median over memories would be of nothing."""
+    plans = [rows("net", "rotor", {0.5: 1.1}, memory=memory) for memory in ("counter", "arena")]
+    table = pd.concat(plans).assign(kind="static")
+    assert line_names(table).tolist() == ["rotor, counter", "rotor, arena"]
+    assert len(curves(table)) == 2
 
 
 def test_a_line_is_named_after_the_options_that_vary(rows):

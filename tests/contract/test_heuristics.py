@@ -494,14 +494,16 @@ def test_zero_ends_the_search_wherever_it_stands() -> None:
 @pytest.mark.parametrize(
     ("content", "function", "message"),
     [
-        ("def f(state, s):\n    return (", "f", "line 2: SyntaxError"),
+        ("def f(state, s):\n    return (", "f", "line 2: SyntaxError: '(' was never closed"),
         ("import nothing_like_it\n", "f", "line 1: ModuleNotFoundError"),
         ("x = 1\n\ny = 1 / 0\n", "f", "line 3: ZeroDivisionError"),
         ("def f(state, s):\n    return 1.0\n", "g", "no function 'g'; it has f"),
         ("x = 1\n", "f", "no function 'f'; it has none"),
         ("f = 1\n", "f", "no function 'f'; it has none"),
-        ("def f(state):\n    return 1.0\n", "f", "a heuristic takes (state, s), not 1 values"),
-        ("def f(a, b, c):\n    return 1.0\n", "f", "a heuristic takes (state, s), not 3 values"),
+        ("def f(state):\n    return 1.0\n", "f", "it takes (state); a heuristic takes (state, s)"),
+        ("def f(a, b, c):\n    return 1.0\n", "f", "it takes (a, b, c); a heuristic takes (state"),
+        ("def f(a, *, b=1):\n    return 1.0\n", "f", "it takes (a, *, b=1); a heuristic takes"),
+        ("def f(*a):\n    return 1.0\n", "f", "it takes (*a); a heuristic takes (state, s)"),
     ],
 )
 def test_file_that_is_no_good_is_explained(
@@ -514,6 +516,66 @@ def test_file_that_is_no_good_is_explained(
         heuristics.get(f"{path}:{function}")
     assert message in str(caught.value) and str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_functions_of_one_file_have_the_names_they_are_asked_for_by(tmp_path: Path) -> None:
+    """Also those that a lambda or a function of a function makes, which are all called alike."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from rematsim.heuristics.terms import size, staleness\n"
+        "small = lambda state, s: size(state, s)\n"
+        "old = lambda state, s: -staleness(state, s)\n"
+        "def times(factor):\n"
+        "    def score(state, s):\n"
+        "        return factor * size(state, s)\n"
+        "    return score\n"
+        "up, down = times(1.0), times(-1.0)\n"
+    )
+    names = ["small", "old", "up", "down"]
+    table = rematsim.sweep("bundled:unet", [f"{path}:{name}" for name in names], "0.8x")
+    assert list(table["method"]) == [f"mine.py:{name}" for name in names]
+    small, old, up, down = table["evict_sha"]
+    assert small == up and len({small, old, down}) == 3
+
+
+def test_a_kept_row_is_not_that_of_another_function_of_the_same_name(tmp_path: Path) -> None:
+    """Whatever makes them differ: code, a variable outside, a default, an object."""
+
+    def times(factor: float) -> Any:
+        def score(state: Any, s: int) -> float:
+            return factor * size(state, s)
+
+        return score
+
+    def by_default(factor: float) -> Any:
+        def score(state: Any, s: int, *, by: float = factor) -> float:
+            return by * size(state, s)
+
+        return heuristics.Heuristic("score", score)
+
+    pairs = [
+        (times(1.0), times(-1.0)),
+        (by_default(1.0), by_default(-1.0)),
+        (lambda state, s: size(state, s), lambda state, s: -size(state, s)),
+        (functools.partial(times(1.0)), functools.partial(times(-1.0))),
+    ]
+    for one, other in pairs:
+        assert heuristics.get(one).source != heuristics.get(other).source
+    assert heuristics.get(times(1.0)).source == heuristics.get(times(1.0)).source
+    out = tmp_path / "runs.sqlite"
+    slowdowns = [
+        rematsim.sweep("bundled:unet", [times(factor)], "0.8x", out=out)["slowdown"].item()
+        for factor in (1.0, -1.0, 1.0)
+    ]
+    assert slowdowns[0] == slowdowns[2] != slowdowns[1]
+
+
+@pytest.mark.parametrize("text", ["mine.py", "mine.py:f(c=2)", "sample(mine.py)", "mine.py:"])
+def test_a_file_named_otherwise_is_told_how_to_name_it(text: str) -> None:
+    """Instead of a list of the built-in heuristics."""
+    with pytest.raises(UnknownNameError, match=r"mine\.py.* own as file\.py:function.*") as caught:
+        heuristics.get(text)
+    assert "h_DTR" not in str(caught.value)
 
 
 def test_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_value_that_is_no_number(value: object) -> None:
 
     check, text = failure(returns)
     assert check in ("compiles", "scores") and f"{__file__}:" in text
+    assert f"it returns {value!r} ({type(value).__name__}), not a number" in text
 
 
 def test_number_in_a_string() -> None:

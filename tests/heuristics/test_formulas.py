@@ -221,6 +221,8 @@ def two_steps() -> Trace:
         ("h_last_step", 10 / 30),
         ("h_last_step(exponent=2)", 10 / 30**2),
         ("h_last_step_hybrid", 10 / sqrt(20 * 30)),
+        ("h_last_step_hybrid(weight=1)", 10 / 30),
+        ("h_next_use_hybrid(weight=0)", 10 / 20),
         ("h_next_use", 10 / 60),
         ("h_next_use_hybrid", 10 / sqrt(20 * 60)),
         ("h_DTR_eq", 10 / 20),

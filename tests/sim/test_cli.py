@@ -97,6 +97,25 @@ def test_help_of_each_command_ends_with_an_example(
     assert f"  rematsim {command} " in shown.split("Example")[-1]
 
 
+def test_the_list_of_commands_tells_what_each_does_in_whole_sentences(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A first sentence that does not fit into its line would be cut off."""
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS) and "..." not in shown.split("Commands:")[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_heuristic_has_the_same_options_in_every_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """-H where there is --heuristic."""
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert ("--heuristic " in shown) == ("-H" in shown)
+
+
 def test_no_control_character_of_a_name_reaches_the_terminal(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,6 +117,21 @@ def test_a_plan_is_drawn_on_the_trace_that_it_names(
     assert (code, out) == (0, f"{picture}\n")
 
 
+def test_a_plan_that_moves_data_is_drawn_as_a_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It is nothing without its link and its budget."""
+    plan, run = str(tmp_path / "p.plan"), str(tmp_path / "r.run")
+    given = ["--budget", "0.6x", "--d2h", "1GB/s", "--h2d", "1GB/s", "--latency", "0"]
+    assert main(["plan", NET, "--method", "offload-all", *given, "-o", plan]) == 0
+    code, _, err = told(capsys, "plot", plan)
+    assert code == 1 and "p.plan: it moves data, over a link and within a budget" in err
+    assert main(["execute", NET, plan, *given, "--save-run", run]) == 0
+    capsys.readouterr()
+    out = str(tmp_path / "lanes.png")
+    assert told(capsys, "plot", run, "--kind", "lanes", "--out", out) == (0, out + "\n", "")
+
+
 def test_a_table_of_planners_gives_their_solving_times(
     capsys: pytest.CaptureFixture[str], table: str, tmp_path: Path
 ) -> None:

@@ -161,7 +161,10 @@ def test_memory_with_addresses_is_explained_as_it_is_asked_for(
         (["compare", "RUN"], "from 2 to 26 are compared"),
         (["compare", "RUN", NET], "neither .run nor .plan"),
         (["compare", "RUN", "-H", "h_DTR"], "no --trace given"),
-        (["compare", "RUN", "RUN", "--trace", "synthetic:chain:3"], "it is of the trace"),
+        (
+            ["compare", "RUN", "RUN", "--trace", "synthetic:chain:3"],
+            ".run: it is of the trace",
+        ),
         (["compare", "RUN", "RUN", "--out", "x.gif"], "unknown kind of figure"),
         (["compare", "--trace", NET, "--method", "keep-all", "--budget", "6"], "it has no plan"),
     ],

@@ -16,11 +16,12 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from processes import processes_of, wait_until
 from rematsim.cli.main import main
 from rematsim.result import COLUMNS
 
@@ -102,31 +103,6 @@ def stored(path: Path) -> list[tuple[object, ...]]:
     columns = ", ".join(column for column in COLUMNS if column != "run_seconds")
     with closing(sqlite3.connect(path)) as database:
         return database.execute(f"SELECT position, {columns} FROM runs").fetchall()
-
-
-def processes_of(group: int) -> list[int]:
-    """Find the processes of a group that are not dead already."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(entry.name))
-    return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> bool:
-    """Wait for something that other processes do, after they have compiled what they need."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def count_rows(path: Path) -> int:

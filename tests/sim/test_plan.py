@@ -107,7 +107,7 @@ def test_plans_with_transfers_or_in_place_are_no_schedules() -> None:
 def test_only_a_whole_run_with_its_log_is_a_plan() -> None:
     trace = viewed()
     program, _ = parts(trace)
-    with pytest.raises(InputError, match="kept no event log"):
+    with pytest.raises(InputError, match="no event log"):
         plan_of_run(program, simulate(trace, "h_LRU"))
     with pytest.raises(InputError, match="ended oom"):
         plan_of_run(program, simulate(trace, "h_LRU", 5, event_log=True))

@@ -114,6 +114,16 @@ def test_the_hidden_writes_of_batch_norm_are_known(torch: Any) -> None:
     assert written == [(3, 4), ()]
 
 
+def test_batch_norm_writes_the_statistics_that_there_are_and_in_training_alone(torch: Any) -> None:
+    data, one = torch.randn(8, 4), torch.ones(4)
+    with traces.capture() as log:
+        for running, trains in (((None, None), True), ((one, one + 1), False)):
+            torch.native_batch_norm(data, None, None, *running, trains, 0.1, 1e-5)
+        torch.native_batch_norm(data, one, None, one, one + 1, True, 0.1, 1e-5)
+    calls = [call for call in log.recording.calls if call.operator == "native_batch_norm"]
+    assert [call.written for call in calls] == [(), (), (2, 3)]
+
+
 def test_so_are_those_of_synchronized_batch_norm(torch: Any) -> None:
     """Which trains whenever it runs; of its operators, the CPU has one."""
     mean, variance = torch.zeros(4), torch.ones(4)

@@ -161,7 +161,7 @@ def decode(blocks: Iterable[bytes], where: str) -> Iterator[Node]:
 
 
 def check_count(n_nodes: int, where: str) -> None:
-    """Refuse a file of so many nodes that they would fill the memory."""
+    """Raise a TraceError if a file has so many nodes that they would fill the memory."""
     if n_nodes > MAX_NODES:
         raise TraceError(f"more than {MAX_NODES:,} nodes: record fewer steps", where)
 

@@ -1,0 +1,142 @@
+"""POFO: keep, recompute or offload, block by block, by dynamic programming; the best is executed.
+
+The program is in ``pofo_chain.py``. It knows blocks and the link by a few sums; so it is asked for
+several amounts of memory, and its answers are judged on the graph itself, beside rotor's and
+offload-all's plans, and rotor's plans for more memory with the longest gaps offloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...links import Link
+from ...moved_schedules import evaluate_moves
+from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
+from ..parameters import OneOf, Whole
+from .clock import Clock
+from .moving import Found, Gap, Moving
+from .offload_all import leads_both_ways, offload_all, shares
+from .pofo_chain import Plan, PofoTable, Rates
+from .registry import FEASIBLE, PlannerResult, planner
+from .rotor import BlockChain, block_ends, rotor
+from .rotor_chain import Step
+from .segments import POINTS
+from .sweeping import first_that_fits
+
+MOST_SLOTS = 100
+# The sums overrate memory: up to so many times the budget is looked at, in so many amounts.
+MOST_MEMORY, TRIALS, ENOUGH = 1.6, 40, 4
+# Of rotor's plans for so many of these amounts, with so many shares of their gaps offloaded.
+MIXED, MIXED_SHARES = 5, 2
+ROTOR_SHARE, OFFLOAD_SHARE, TABLE_SHARE = 0.3, 0.2, 0.6  # of the time that is left
+
+
+@planner(
+    "pofo",
+    reference="Beaumont et al., NeurIPS 2021; blocks as in Rockmate",
+    allowed={"points": OneOf(POINTS), "slots": Whole(1, MOST_SLOTS)},
+)
+def pofo(
+    graph: StaticGraph,
+    budget: int | None,
+    *,
+    time_limit: float | None = None,
+    link: Link | None = None,
+    points: str = "articulation",
+    slots: int = 50,
+    **_: Any,
+) -> PlannerResult:
+    """Find what blocks keep, recompute or offload by dynamic programming.
+
+    Parameters
+    ----------
+    graph, budget, time_limit, link
+        As for every planner.
+    points : str
+        Where blocks may end: ``"articulation"`` points, or ``"linear"``, after any node.
+    slots : int
+        Into how many parts memory is cut.
+    """
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
+    clock = Clock(time_limit)
+    answers = [rotor(graph, budget, time_limit=clock.part(ROTOR_SHARE).left, points=points)]
+    if not leads_both_ways(link):
+        return answers[0]
+    assert link is not None
+    limit = clock.part(OFFLOAD_SHARE).left
+    answers.append(offload_all(graph, budget, time_limit=limit, link=link))
+    known = [answer.schedule for answer in answers if answer.schedule is not None]
+    found = [Found(*evaluate_moves(graph, one, link, budget), one) for one in known]
+    first = int(graph.backward.argmax())
+    if first:
+        ends = block_ends(graph, points, first)
+        search = _Search(BlockChain(graph, first, ends, has_lighter=True), budget, link, clock)
+        found += search.found(slots)
+    best = min(found, key=lambda one: one.cost, default=None)
+    return answers[0] if best is None else PlannerResult(FEASIBLE, best.schedule)
+
+
+class _Search:
+    """Plans of a chain of blocks, made into schedules."""
+
+    def __init__(self, blocks: BlockChain, budget: int, link: Link, clock: Clock) -> None:
+        self.blocks, self.budget, self.link, self.clock = blocks, budget, link, clock
+        self.graph = blocks.graph
+
+    def found(self, slots: int) -> Iterator[Found]:
+        """Give schedules within the budget, of the dynamic program and of rotor's with offloading.
+
+        The program is asked for the most memory whose plan fits, and for a little less.
+        """
+        most = min(self.budget * MOST_MEMORY, naive_peak_bytes(self.graph) * MOST_MEMORY)
+        memory = int(most) - self.graph.fixed_bytes
+        rates = Rates(_byte_ns(self.link.to_host), _byte_ns(self.link.from_host))
+        clock = self.clock.part(TABLE_SHARE)
+        table = PofoTable(self.blocks.chain(), memory, slots, rates, clock)
+        asked = np.linspace(memory, 0, TRIALS, endpoint=False).astype(int).tolist()
+        plans = [table.plan(amount) for amount in asked]
+        low = first_that_fits(TRIALS, lambda trial: self._fits(plans[trial]), self.clock)
+        tried: list[Plan] = []
+        for plan in plans[max(0, low - 1) :]:
+            if plan is None or plan in tried or len(tried) == ENOUGH:
+                continue
+            tried.append(plan)
+            moving, gaps = self._moving(plan)
+            yield from moving.found([gaps, moving.fewest(gaps)], self.clock)
+        for amount in asked[:: TRIALS // MIXED]:
+            yield from self._mixed(table.rotor.steps(amount))
+
+    def _fits(self, plan: Plan | None) -> bool:
+        """Say whether what is there at each computation fits, or there is no plan at all."""
+        if plan is None:
+            return True
+        moving, gaps = self._moving(plan)
+        return moving.fits(gaps)
+
+    def _moving(self, plan: Plan) -> tuple[Moving, list[Gap]]:
+        """Give the schedule of a plan without its transfers, and what is away in it."""
+        moving = Moving(self.graph, self.blocks.schedule(plan.steps), self.budget, self.link)
+        away = self.blocks.values(plan.away)
+        longest: dict[int, Gap] = {}
+        for gap in moving.gaps:
+            if gap.value in away:
+                longest.setdefault(gap.value, gap)
+        return moving, moving.on_host(longest.values())
+
+    def _mixed(self, steps: list[Step]) -> Iterator[Found]:
+        """Offload what is hidden, or as little as makes a schedule fit, the longest gaps first."""
+        if not steps or self.clock.is_over:
+            return
+        moving = Moving(self.graph, self.blocks.schedule(steps), self.budget, self.link)
+        fitting = [gaps for gaps in reversed(list(shares(moving))) if moving.fits(gaps)]
+        choices = [moving.hidden(self.clock), *fitting[:MIXED_SHARES], moving.fewest(moving.gaps)]
+        yield from moving.found(choices, self.clock)
+
+
+def _byte_ns(rate: int | None) -> float:
+    """Give how long a byte takes."""
+    return 0.0 if rate is None else 1e9 / rate
