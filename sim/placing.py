@@ -16,8 +16,8 @@ from .randomness import draw_below
 
 FIRST_FIT, BEST_FIT = 0, 1
 PLACING_FIELDS = np.dtype(
-    [("random", "i8"), ("rule", "i8"), ("target", "i8"), ("height", "i8"), ("spill", "f8"),
-     ("kept_spill", "f8"), ("best_height", "i8"), ("stale", "i8")],
+    [("random", "i8"), ("rule", "i8"), ("target", "i8"), ("placed", "i8"), ("height", "i8"),
+     ("spill", "f8"), ("kept_spill", "f8"), ("best_height", "i8"), ("stale", "i8")],
     align=True,
 )  # fmt: skip
 PATIENCE = 40  # steps that gain nothing, after which something worse is taken
@@ -96,12 +96,21 @@ def insert_by_address(placing: Placing, count: int, buffer: int) -> None:
     placing.by_address[at] = buffer
 
 
-@shared_kernel
-def place_all(buffers: BufferArrays, placing: Placing) -> None:
-    """Place all in the order tried; note the height, and what spills over the target."""
+@kernel
+def begin(placing: Placing) -> None:
+    """Forget what is placed."""
     here = placing.run[0]
-    here.height, here.spill = 0, 0.0
-    for count in range(len(placing.trial)):
+    here.placed, here.height, here.spill = 0, 0, 0.0
+
+
+@shared_kernel
+def place_until(buffers: BufferArrays, placing: Placing, end: int) -> None:
+    """Go on until so many of the order tried are placed; of all, keep the lowest plan.
+
+    Notes the height, and what spills over the target.
+    """
+    here = placing.run[0]
+    for count in range(here.placed, end):
         buffer = placing.trial[count]
         at = find_hole(buffers, placing, count, buffer)
         placing.at[buffer] = at
@@ -111,7 +120,8 @@ def place_all(buffers: BufferArrays, placing: Placing) -> None:
         if top > here.target:
             over = min(top - here.target, buffers.size[buffer])
             here.spill += float(over) * float(buffers.upper[buffer] - buffers.lower[buffer])
-    if here.height < here.best_height:
+    here.placed = end
+    if end == len(placing.trial) and here.height < here.best_height:
         here.best_height = here.height
         for buffer in range(len(placing.at)):
             placing.best[buffer] = placing.at[buffer]
@@ -157,11 +167,36 @@ def change(buffers: BufferArrays, placing: Placing) -> None:
         move(placing, source, source - 1 - draw_below(placing, reach))  # type: ignore[arg-type]
 
 
-def place(buffers: BufferArrays, placing: Placing, rule: int) -> int:
-    """Place all in the order tried, by a rule; give the height."""
-    placing.run[0].rule = rule
-    place_all(buffers, placing)
+def place(buffers: BufferArrays, placing: Placing, end: int) -> int:
+    """Go on with the order tried until so many are placed, from none on anew; give the height."""
+    if placing.run[0].placed == 0:
+        begin(placing)
+    place_until(buffers, placing, end)
     return placing.run[0].height  # type: ignore[no-any-return]
+
+
+def place_in_time(buffers: BufferArrays, placing: Placing, end: int) -> int:
+    """Place so many in the order tried, where none begins to live before those that precede it.
+
+    Only what still lives is looked at: quick where little does. Gives the height.
+    """
+    here = placing.run[0]
+    begin(placing)
+    living = 0
+    for step in range(end):
+        buffer = placing.trial[step]
+        kept = 0
+        for place in range(living):
+            other = placing.by_address[place]
+            if buffers.upper[other] > buffers.lower[buffer]:
+                placing.by_address[kept] = other
+                kept += 1
+        at = find_hole(buffers, placing, kept, buffer)
+        placing.at[buffer] = at
+        insert_by_address(placing, kept, buffer)
+        living = kept + 1
+        here.height = max(here.height, at + buffers.size[buffer])
+    return here.height  # type: ignore[no-any-return]
 
 
 def improve_order(buffers: BufferArrays, placing: Placing, steps: int) -> int:
@@ -171,7 +206,8 @@ def improve_order(buffers: BufferArrays, placing: Placing, steps: int) -> int:
         if here.best_height <= here.target:
             return step
         change(buffers, placing)
-        place_all(buffers, placing)
+        begin(placing)
+        place_until(buffers, placing, len(placing.order))
         here.stale += 1
         if here.spill < here.kept_spill:
             here.stale = 0

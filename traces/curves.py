@@ -92,7 +92,7 @@ def load_curve(path: str | os.PathLike[str], *, device: str | None = None) -> Cu
     reader = reader_of(content)
     if reader is None:
         known = "a CUDA memory snapshot, a Kineto trace or a memory timeline"
-        raise TraceError(f"no memory curve in it: it is neither {known}", content.where)
+        raise TraceError(f"no memory curve in it: it is not {known}", content.where)
     curve: Curve = reader.read_curve(content, device)
     return curve
 

@@ -122,6 +122,6 @@ def load_events(path: str | os.PathLike[str], *, device: str | None = None) -> M
     reader = reader_of(content)
     if not hasattr(reader, "read_events"):
         known = "a CUDA memory snapshot or a Kineto trace"
-        raise TraceError(f"no events of an allocator in it: it is neither {known}", content.where)
+        raise TraceError(f"no events of an allocator in it: it is not {known}", content.where)
     events: MemoryEvents = reader.read_events(content, device)
     return events

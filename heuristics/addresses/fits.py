@@ -14,7 +14,15 @@ import numpy as np
 
 from ...buffers import Buffers, peak_in_life
 from ...jit import Entry, entry
-from ...placing import BEST_FIT, FIRST_FIT, PLACING_FIELDS, BufferArrays, Placing, place
+from ...placing import (
+    BEST_FIT,
+    FIRST_FIT,
+    PLACING_FIELDS,
+    BufferArrays,
+    Placing,
+    place,
+    place_in_time,
+)
 from ...randomness import seeded
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 MOST = np.iinfo(np.int64).max
+TURN = 1_000  # buffers placed between two looks at the clock
 
 
 def orders(buffers: Buffers) -> Iterator[Int64]:
@@ -68,6 +77,12 @@ def place_entry() -> Entry:
     return entry(place, (BufferArrays, Placing))
 
 
+@functools.cache
+def place_in_time_entry() -> Entry:
+    """Get `placing.place_in_time`."""
+    return entry(place_in_time, (BufferArrays, Placing))
+
+
 def first_fit(search: Search) -> None:
     """Give each buffer the lowest hole that is large enough."""
     _fit(search, FIRST_FIT)
@@ -78,11 +93,31 @@ def best_fit(search: Search) -> None:
     _fit(search, BEST_FIT)
 
 
+def place_all(search: Search, given: BufferArrays, here: Placing, rule: int) -> bool:
+    """Place all in the order tried, unless time is over before; say whether all are placed."""
+    count = len(here.trial)
+    here.run["rule"], here.run["placed"] = rule, 0
+    for first in range(0, count, TURN):
+        if search.clock.is_over:
+            return False
+        place_entry().function(given, here, min(first + TURN, count))
+    return True
+
+
 def _fit(search: Search, rule: int) -> None:
     here, given = placing(search.buffers), arrays(search.buffers)
     for order in orders(search.buffers):
         if search.is_over and search.best is not None:
             return
         here.trial[:] = order
-        place_entry().function(given, here, rule)
-        search.offer(here.at.copy())
+        if place_all(search, given, here, rule):
+            search.offer(here.at.copy())
+    if search.best is None:
+        _fit_in_time(search, given, here)
+
+
+def _fit_in_time(search: Search, given: BufferArrays, here: Placing) -> None:
+    """Make the plan that there is however little time there was."""
+    here.trial[:] = np.argsort(search.buffers.lower, kind="stable")
+    place_in_time_entry().function(given, here, len(here.trial))
+    search.offer(here.at.copy())

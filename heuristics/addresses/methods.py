@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...errors import UnknownNameError
 from ..static.solving import load_solvers
 from .cp_sat import cp_sat
-from .fits import best_fit, first_fit, place_entry
+from .fits import best_fit, first_fit, place_entry, place_in_time_entry
 from .reordering import improve_entry, reordering
 from .searching import Search
 from .stacking import MOST_BUFFERS, search_entry, stack_below, stacking
@@ -23,6 +23,7 @@ def prepare(name: str) -> None:
     if name == "cp-sat":
         load_solvers()
     place_entry()
+    place_in_time_entry()
     improve_entry()
     search_entry()
 

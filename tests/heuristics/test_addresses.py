@@ -8,7 +8,9 @@ from random_buffers import least_height, random_buffers, reference_buffers
 from rematsim.addressing import Addressed, plan_addresses
 from rematsim.buffers import Buffers, check_plan, max_load
 from rematsim.errors import UnknownNameError
-from rematsim.heuristics.addresses import METHODS
+from rematsim.heuristics.addresses import METHODS, Search, fits
+from rematsim.heuristics.static.clock import Clock
+from rematsim.placing import FIRST_FIT
 
 SEARCHES = ("auto", "first-fit", "best-fit", "reordering", "stacking")
 SECONDS = 2.0
@@ -97,6 +99,29 @@ def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"did you mean first-fit\?"):
         plan_addresses(Buffers.of([0], [1], [1]), "first_fit")
     assert set(SEARCHES) | {"cp-sat"} == set(METHODS)
+
+
+@pytest.mark.parametrize("method", SEARCHES)
+def test_without_time_the_plan_is_that_in_the_order_of_time(method: str) -> None:
+    """Worked by hand: a and b live together, c with b: it takes a's place.
+
+    By size, c and a would be at 0 likewise; in time, the thin b is below the large d.
+    """
+    buffers = Buffers.of([0, 1, 2, 3], [2, 4, 4, 5], [4, 2, 4, 9])
+    assert plan(buffers, method, 1e-9).plan.address.tolist() == [0, 4, 0, 6]
+    assert len(plan(random_buffers(1, 300, time=60, aligns=True), method, 1e-9).plan.address) == 300
+
+
+def test_a_fit_looks_at_the_clock_while_it_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 30 buffers, ten at a time, 20 are placed when the third look says that time is over."""
+    buffers = random_buffers(0, 30, time=20)
+    monkeypatch.setattr(fits, "TURN", 10)
+    monkeypatch.setattr(Clock, "is_over", property(lambda clock: next(looks)))
+    here, looks = fits.placing(buffers), iter([False, False, True])
+    here.trial[:] = range(30)
+    search = Search(buffers, clock=Clock())
+    assert not fits.place_all(search, fits.arrays(buffers), here, FIRST_FIT)
+    assert here.run[0].placed == 20
 
 
 def test_many_buffers_have_a_plan() -> None:

@@ -281,7 +281,7 @@ BROKEN = {
     "no memory events": (files.kineto([]), "no memory events in it: record it with"),
     "a timeline cut off": (TIMELINE[:-4], "no memory timeline (Input data was truncated)"),
     "times without sizes": (b"[[1,2],[[3]]]", "no memory timeline: 2 times and 1 sizes"),
-    "something else": (b"hello", "no memory curve in it: it is neither a CUDA memory snapshot"),
+    "something else": (b"hello", "no memory curve in it: it is not a CUDA memory snapshot"),
 }
 
 

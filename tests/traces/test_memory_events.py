@@ -129,7 +129,7 @@ def test_a_kineto_trace_of_2021_has_no_addresses(tmp_path: Path) -> None:
 
 def test_a_timeline_has_no_events_of_an_allocator(tmp_path: Path) -> None:
     for data in (b"[[1,2,3],[[1,2],[3,4],[0,0]]]", b"x"):
-        with pytest.raises(TraceError, match="no events of an allocator in it: it is neither"):
+        with pytest.raises(TraceError, match="no events of an allocator in it: it is not"):
             load(data, tmp_path)
 
 
