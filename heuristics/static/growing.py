@@ -137,7 +137,7 @@ class Growing(Search):
 
     def _conclude(self, most_runs: int) -> None:
         """Note that nothing under this limit is better than the best."""
-        self.solved_runs = most_runs
+        self.solved_runs = max(most_runs, self.solved_runs or 0)
         if self.cost is not None:
             self._raise_bound_under(most_runs, self.cost)
         if self._dearer(most_runs) is None:

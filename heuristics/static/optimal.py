@@ -51,7 +51,7 @@ def optimal(
         by = _prove(search)
     if not search.is_over:
         by = "moccasin"
-        grow(search, 2, graph.n_nodes)
+        grow(search, 1 + (search.solved_runs or 1), graph.n_nodes)
     found = search.answer()
     what = "proven by" if found.status == OPTIMAL else "by"
     message = found.message or f"{what} {by}"

@@ -137,6 +137,17 @@ def test_a_limit_on_computations_is_claimed_only_of_a_plan_that_keeps_it() -> No
     assert search.answer().status in ("optimal_for_cv=3", OPTIMAL)
 
 
+def test_what_is_proven_under_a_limit_stays_when_less_is_proven_later() -> None:
+    graph = linear(8)
+    best = get("optimal").plan(graph, 4).schedule
+    assert best is not None
+    search = Growing(graph, 4, [best], SECONDS)
+    grow(search, 3, 3)
+    search.is_proven = False
+    search.solve(2)
+    assert search.solved_runs == 3
+
+
 @pytest.mark.parametrize("method", [*EXACT, "moccasin(cv=2)"])
 def test_a_plan_that_is_not_by_stages_is_never_called_the_optimum_of_those_that_are(
     method: str,
