@@ -7,7 +7,6 @@ import pytest
 from brute_force import cheapest
 from random_traces import random_trace
 from rematsim.heuristics.static import get, large_neighborhood
-from rematsim.heuristics.static.annealing import annealing
 from rematsim.heuristics.static.clock import Clock
 from rematsim.heuristics.static.large_neighborhood import Gaps
 from rematsim.heuristics.static.part_program import improve
@@ -31,7 +30,7 @@ def small_graph(seed: int) -> StaticGraph:
 
 
 def order_of(graph: StaticGraph, budget: int) -> list[int]:
-    found = annealing(graph, budget, steps=1).schedule
+    found = get("on-demand").plan(graph, budget).schedule
     if found is None:
         return []
     return found.order.tolist()
@@ -76,7 +75,7 @@ def test_a_part_of_all_nodes_has_the_optimum_mostly() -> None:
 def test_it_is_never_dearer_than_its_start_and_the_seed_decides() -> None:
     graph = workload(load_trace("bundled:unet")).graph
     budget = int(0.6 * naive_peak_bytes(graph))
-    start = annealing(graph, budget, steps=1).schedule
+    start = get("on-demand").plan(graph, budget).schedule
     assert start is not None
     costs = []
     for seed in (1, 1, 2):

@@ -138,7 +138,7 @@ def test_the_prediction_is_what_happens_on_random_traces(seed: int) -> None:
 def test_it_never_loses_to_what_it_combines(name: str, rate: str) -> None:
     trace, link = load_trace(name), f"link(d2h={rate},h2d={rate},latency=0)"
     rows = {
-        method: plan_trace(trace, method, 0.3, link=link).row
+        method: plan_trace(trace, method, 0.4, link=link).row
         for method in ("rotor", "offload-all", "pofo")
     }
     found = rows.pop("pofo")
