@@ -164,7 +164,7 @@ def fits(
     --------
     >>> answer = fits("synthetic:chain:16", 8, slowdown=1.5)
     >>> answer.verdict, answer.recommended.method.name, answer.recommended.row.slowdown
-    ('yes', 'rotor(slots=200)', 1.1875)
+    ('yes', 'h_DTR', 1.28125)
     """
     check_slowdown(slowdown)
     free = parse_headroom(headroom)
