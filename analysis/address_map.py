@@ -36,19 +36,17 @@ from .layout import (
     label_wide,
     legend_that_fits,
     place_legends,
-    write,
 )
-from .scales import bytes_axis, number_axis, round_ticks
+from .scales import bytes_axis
 from .timelines import (
     CATEGORIES,
     FAR_BUDGET,
     STRIPS,
-    TIME_UNITS,
     VISIBLE,
     draw_strip,
-    largest_unit,
     memory_log,
     starts_of,
+    time_axis,
     write_head,
 )
 
@@ -118,14 +116,12 @@ def address_figure(run: RunResult, plan_bytes: int | None = None) -> Figure:
     axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
     _draw_map(axes, image(found, storages, end, high), end, high)
     _draw_lines(axes, run, plan_bytes, high)
-    unit, scale = largest_unit(end, TIME_UNITS)
     for place, action in enumerate(STRIPS):
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
         draw_strip(strip, starts_of(events, action), action, end)
-    number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
+    time_axis(figure, strip, end, bottom)
     write_head(figure, run)
-    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
     return figure
 
 

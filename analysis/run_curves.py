@@ -35,18 +35,17 @@ from .layout import (
     place_legends,
     write,
 )
-from .scales import bytes_axis, number_axis, round_ticks
+from .scales import bytes_axis
 from .style import COLORS, DASHES, STATUS_MARKS
 from .timelines import (
     FAR_BUDGET,
-    TIME_UNITS,
     draw_starts,
     extremes,
     label_strip,
-    largest_unit,
     memory_log,
     moments,
     starts_of,
+    time_axis,
 )
 
 if TYPE_CHECKING:
@@ -100,9 +99,8 @@ def compared_runs_figure(runs: Mapping[str, RunResult], names: Sequence[str]) ->
         starts = starts_of(_events(run), "recompute")
         draw_starts(strip, starts, end, COLORS[place % len(COLORS)])
         label_strip(strip, f"{letter}: {count_text(len(starts))} again")
-    unit, scale = largest_unit(end, TIME_UNITS)
-    number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
-    _write_texts(figure, next(iter(runs.values())), bottom, unit)
+    time_axis(figure, strip, end, bottom)
+    _write_texts(figure, next(iter(runs.values())))
     return figure
 
 
@@ -150,8 +148,8 @@ def _draw_curves(axes: Axes, runs: Mapping[str, RunResult], end: float) -> None:
     label_wide(axes, f"memory ({bytes_axis(axes.yaxis, top)})")
 
 
-def _write_texts(figure: Figure, run: RunResult, bottom: float, unit: str) -> None:
-    """Write the trace's name over the picture, what is dashed, and what the axis is."""
+def _write_texts(figure: Figure, run: RunResult) -> None:
+    """Write the trace's name over the picture, and what is dashed."""
     top = figure.get_figheight() - OUTER
     width = FULL_WIDTH - 2 * OUTER
     name = wrap(named(run.trace, run.times), width, TITLE_SIZE, lines=1)
@@ -159,4 +157,3 @@ def _write_texts(figure: Figure, run: RunResult, bottom: float, unit: str) -> No
     note = "strips: when calls are computed again; dashed: budgets"
     place = (FULL_WIDTH / 2, top - TITLE_LINE)
     write(figure, place, note, va="top", size=NOTE_SIZE, color=NOTE_COLOR)
-    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")

@@ -15,7 +15,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from ..errors import InputError
@@ -34,20 +33,19 @@ from .layout import (
     add_axes,
     legend_that_fits,
     place_legends,
-    write,
 )
-from .scales import number_axis, round_ticks
 from .timelines import (
-    TIME_UNITS,
+    bare_strip,
     call_begins,
     category_entries,
     draw_budget,
     draw_layers,
     extremes,
     label_strip,
-    largest_unit,
     memory_by_category,
+    memory_log,
     moments,
+    time_axis,
     write_head,
 )
 
@@ -93,14 +91,12 @@ def lanes_figure(run: RunResult) -> Figure:
     Raises
     ------
     InputError
-        If the run was made without an event log, or moved no data.
+        If the run was made without an event log, or moved no data, or nothing was ever in memory.
     """
-    if run.events is None or run.storages is None or not len(run.events["start_ns"]):
-        raise InputError("run: no event log in it; run again with one")
+    events, storages = memory_log(run)
     if not moves_data(run):
         raise InputError("run: it moved no data: there are no lanes to show (memory shows the run)")
-    events = run.events
-    times, layers = memory_by_category(events, run.storages)
+    times, layers = memory_by_category(events, storages)
     figure = Figure(figsize=(FULL_WIDTH, 1.0))
     legends = [
         legend_that_fits(figure, entries)
@@ -113,7 +109,6 @@ def lanes_figure(run: RunResult) -> Figure:
     place_legends(figure, legends)
 
     end = float(np.max(events["end_ns"])) or 1.0
-    unit, scale = largest_unit(end, TIME_UNITS)
     for place, (name, kinds) in enumerate(LANES.items()):
         base = top - (place + 1) * (LANE_HEIGHT + GAP)
         _draw_lane(add_axes(figure, (WIDE_LEFT, base, WIDE, LANE_HEIGHT)), events, kinds, end)
@@ -123,9 +118,8 @@ def lanes_figure(run: RunResult) -> Figure:
     axes = add_axes(figure, (WIDE_LEFT, bottom, WIDE, PLOT_HEIGHT))
     draw_layers(axes, times, layers, end)
     draw_budget(axes, run)
-    number_axis(axes.xaxis, round_ticks(0, end / scale, 8), scale)
+    time_axis(figure, axes, end, bottom)
     write_head(figure, run)
-    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
     return figure
 
 
@@ -183,7 +177,8 @@ def _draw_lane(axes: Axes, events: Mapping[str, Any], kinds: tuple[str, ...], en
         if (top > base).any():
             _fill(axes, edges, base, top, KINDS[kind][1])
         base = top
-    _bare(axes, end)
+    axes.set_ylim(0, 1)
+    bare_strip(axes, end)
 
 
 def _draw_host(axes: Axes, events: Mapping[str, Any], end: float) -> None:
@@ -192,22 +187,14 @@ def _draw_host(axes: Axes, events: Mapping[str, Any], end: float) -> None:
     kept = extremes(times, there)
     x = np.append(times[kept], end)
     _fill(axes, x, np.zeros(len(kept)), there[kept] / (float(there.max()) or 1.0), HOST_COLOR)
-    _bare(axes, end)
+    axes.set_ylim(0, 1)
+    bare_strip(axes, end)
 
 
 def _fill(axes: Axes, x: Float, base: Float, top: Float, color: str) -> None:
     """Fill between steps; the last one reaches to the last of ``x``."""
     base, top = (np.append(values, values[-1]) for values in (base, top))
     axes.fill_between(x, base, top, step="post", color=color, linewidth=0)
-
-
-def _bare(axes: Axes, end: float) -> None:
-    """Leave out what a strip needs no axes for."""
-    axes.set_xlim(0, end)
-    axes.set_ylim(0, 1)
-    axes.xaxis.set_major_locator(NullLocator())
-    axes.yaxis.set_major_locator(NullLocator())
-    axes.spines["left"].set_visible(False)
 
 
 def _entries(events: Mapping[str, Any]) -> list[Artist]:

@@ -104,7 +104,6 @@ def memory_figure(run: RunResult) -> Figure:
     place_legends(figure, [(legend, legend_height)])
 
     end = float(np.max(events["end_ns"])) or 1.0
-    unit, scale = largest_unit(end, TIME_UNITS)
     axes = add_axes(figure, (WIDE_LEFT, plot, WIDE, PLOT_HEIGHT))
     draw_layers(axes, times, layers, end)
     draw_budget(axes, run)
@@ -113,9 +112,8 @@ def memory_figure(run: RunResult) -> Figure:
         base = plot - (place + 1) * (STRIP_HEIGHT + GAP)
         strip = add_axes(figure, (WIDE_LEFT, base, WIDE, STRIP_HEIGHT))
         draw_strip(strip, starts_of(events, action), action, end)
-    number_axis(strip.xaxis, round_ticks(0, end / scale, 8), scale)
+    time_axis(figure, strip, end, bottom)
     write_head(figure, run)
-    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
     return figure
 
 
@@ -137,6 +135,21 @@ def memory_log(run: RunResult, name: str = "") -> tuple[Columns, Columns]:
     if not len(events["start_ns"]):
         raise InputError(f"{name or run.file or 'run'}: nothing was ever in memory in it")
     return events, storages
+
+
+def time_axis(figure: Figure, axes: Axes, end: float, bottom: float) -> None:
+    """Scale the time axis of the lowest panel, and name its unit below ``bottom`` (inches)."""
+    unit, scale = largest_unit(end, TIME_UNITS)
+    number_axis(axes.xaxis, round_ticks(0, end / scale, 8), scale)
+    write(figure, (WIDE_LEFT + WIDE / 2, bottom - TICK_LINE), f"time ({unit})", va="top")
+
+
+def bare_strip(axes: Axes, end: float) -> None:
+    """Leave out what a strip needs no axes for."""
+    axes.set_xlim(0, end)
+    axes.yaxis.set_major_locator(NullLocator())
+    axes.xaxis.set_major_locator(NullLocator())
+    axes.spines["left"].set_visible(False)
 
 
 def write_head(figure: Figure, run: RunResult) -> None:
@@ -283,10 +296,7 @@ def draw_starts(axes: Axes, starts: NDArray[np.float64], end: float, color: str 
         counts, edges = np.histogram(starts, bins=EVENT_BINS, range=(0.0, end))
         axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=color, linewidth=0)
         axes.set_ylim(0, int(counts.max()))
-    axes.set_xlim(0, end)
-    axes.yaxis.set_major_locator(NullLocator())
-    axes.xaxis.set_major_locator(NullLocator())
-    axes.spines["left"].set_visible(False)
+    bare_strip(axes, end)
 
 
 def label_strip(axes: Axes, text: str) -> None:

@@ -351,17 +351,14 @@ class _Checkpointing:
         What was saved for this alone goes when it has been read.
         """
         read = self.read
-        again = [
-            c
-            for c in range(block.first, block.stop + 1)
-            if read.of_call[c] is block and not read.is_saved[c]
-        ]
+        calls = [c for c in range(block.first, block.stop + 1) if read.of_call[c] is block]
+        again = [c for c in calls if not read.is_saved[c]]
         made = {read.storage[tensor] for call in again for tensor in read.results[call]}
         kept = block.needed | {storage for storage in made if self.is_resident[storage]}
         saved = {
             read.storage[tensor]
-            for call in range(block.first, block.stop + 1)
-            if read.of_call[call] is block and read.is_saved[call]
+            for call in calls
+            if read.is_saved[call]
             for tensor in read.results[call]
             if self._kept_for(read.storage[tensor]) is block
         }

@@ -197,12 +197,12 @@ class _Asked:
         self.trials = Trials(work, slowdown)
         self.floor = floor_of(work)
         self.methods = methods(work.trace.n_calls)
-        self.proof = self._proof(allowed)
+        self.bound = lower_bound(work.program, allowed)
+        self.proof = self._proof(self.bound)
         self.tried = [] if self.proof else self._tried()
 
-    def _proof(self, budget: int) -> str:
-        """Say what proves that no run within a budget is quick enough, if something does."""
-        bound = lower_bound(self.work.program, budget)
+    def _proof(self, bound: float) -> str:
+        """Say what a bound proves: that no run fits, or that none is quick enough."""
         if math.isinf(bound):
             return MEMORY
         is_slow = bound - self.work.program.base_compute_ns > self.trials.remat_limit_ns
@@ -225,13 +225,10 @@ class _Asked:
 
     def bound_slowdown(self) -> float | None:
         """Give the bound at the budget as a slowdown."""
-        bound, base = (
-            lower_bound(self.work.program, self.allowed),
-            self.work.program.base_compute_ns,
-        )
-        if math.isinf(bound):
+        base = self.work.program.base_compute_ns
+        if math.isinf(self.bound):
             return None
-        return bound / base if base else 1.0
+        return self.bound / base if base else 1.0
 
     def smallest(self, free: Headroom) -> Smallest:
         """Look for the smallest budget for the slowdown."""
@@ -253,7 +250,8 @@ class _Asked:
         low = 0
         while high - low > step:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._proof(middle) else (low, middle)
+            is_proven = self._proof(lower_bound(self.work.program, middle))
+            low, high = (middle, high) if is_proven else (low, middle)
         return low + 1
 
     def _in_order(self) -> list[Method]:

@@ -245,7 +245,8 @@ def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> li
     """
     longer = Clock(None if clock.left is None else 2 * clock.left)
     allowed = budget.resolve(work.unlimited_peak_bytes)
-    known = [(naive_schedule(work.graph), evaluate(work.graph, naive_schedule(work.graph)))]
+    naive = naive_schedule(work.graph)
+    known = [(naive, evaluate(work.graph, naive))]
     if allowed is not None:
         known = [start for start in known if start[1].peak_bytes <= allowed]
         known = known or _descended(work, allowed, longer.part(FIRST_SHARE))

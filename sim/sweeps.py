@@ -344,9 +344,10 @@ def _row(trace: Trace, run: Run) -> Row:
     from .simulation import simulate
 
     if not isinstance(run.method, StaticMethod):
-        if get(run.method).source != run.source:
+        heuristic = get(run.method)
+        if heuristic.source != run.source:
             raise HeuristicError(f"{run.method}: its file has changed, or is another one here")
-        result = simulate(trace, run.method, run.budget, **asdict(run.options))
+        result = simulate(trace, heuristic, run.budget, **asdict(run.options))
         return with_bound(trace, result, cached=run.options.cached).row
     return plan_trace(
         trace,

@@ -228,18 +228,15 @@ def tune(
     fit = _Fitting(bench, search, len(parts) + (not search.hold_out), report)
     chosen = [fit.best(rest) for rest in rests]
     fitted_to, best = (rests[0], chosen[0]) if search.hold_out else (traces, fit.best(traces))
-    held_out = [
-        [(trace, values) for part, own in zip(parts, chosen, strict=True) for trace in part
-         for values in [space.start if is_given else own]]
-        for is_given in (True, False)
-    ]  # fmt: skip
+    held_out = [(trace, own) for part, own in zip(parts, chosen, strict=True) for trace in part]
+    as_given = [(trace, space.start) for trace, _ in held_out]
     return Tuned(
         space.method(best),
         space.method(space.start),
         best,
         tuple(trace.name for trace in fitted_to),
         Compared(bench.figure(fitted_to, space.start), bench.figure(fitted_to, best)),
-        Compared(*map(bench.joined, held_out)) if parts else None,
+        Compared(bench.joined(as_given), bench.joined(held_out)) if parts else None,
         tuple(
             (tuple(trace.name for trace in part), space.method(own))
             for part, own in zip(parts, chosen, strict=True)

@@ -9,7 +9,15 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rematsim.errors import TraceError
+from rematsim.traces.importers import et_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
 
 ADDMM = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1) -> Tensor"
 EMPTY = "aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"
@@ -268,3 +276,21 @@ def onnx_model() -> bytes:
     stream = io.BytesIO()
     onnx.save(model, stream)
     return stream.getvalue()
+
+
+def check_limits(
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[bytes], Any],
+    data: bytes,
+    n_nodes: int,
+    limiting: ModuleType,
+) -> None:
+    """A file is refused by its bytes, and by its nodes, of which little may be said."""
+    monkeypatch.setattr(et_nodes, "MAX_NODES", n_nodes)
+    read(data)
+    monkeypatch.setattr(et_nodes, "MAX_NODES", 3)
+    with pytest.raises(TraceError, match="more than 3 nodes: record fewer steps$"):
+        read(data)
+    monkeypatch.setattr(limiting, "MAX_BYTES", len(data) - 1)
+    with pytest.raises(TraceError, match=r"larger than [\d,]+ bytes: too large for its format$"):
+        read(data)

@@ -15,8 +15,6 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from ...links import Link
 from ...moved_schedules import evaluate_moves
 from ...static_graph import Schedule, StaticGraph, evaluate, naive_peak_bytes, naive_schedule
@@ -48,7 +46,7 @@ def capuchin(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     link = link if leads_both_ways(link) else None
-    found = list(_Plans(graph, budget, link, clock.part(OWN_SHARE)).found())
+    found = _Plans(graph, budget, link, clock.part(OWN_SHARE)).found()
     if link is not None:
         trivial = offload_all(graph, budget, time_limit=clock.left, link=link).schedule
         if trivial is not None:
@@ -70,21 +68,21 @@ class _Plans:
     def _wanted(self, swapped: Collection[Gap]) -> set[int]:
         """Give the values without which memory would lack less where it does."""
         left = self.moving.occupied_without(swapped)
-        crowded = np.append(0, np.cumsum(left > self.budget)).tolist()
+        crowded = self.moving.crowded_before(left).tolist()
         return {
             value
             for value, uses in self.moving.lives
             if any(crowded[b] > crowded[a + 1] for a, b in pairwise(uses) if b > a)
         }
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> list[Found]:
         """Give schedules within the budget: the first that are hidden swapped, then all."""
         some: list[Found] = []
         for share in SHARES if self.hidden else (0.0,):
             some += self._found(self.hidden[: round(share * len(self.hidden))])
         if not some and self.link is not None:
             some += self._found(self.moving.on_host(self.moving.gaps))
-        yield from some
+        return some
 
     def _found(self, swapped: list[Gap]) -> Iterator[Found]:
         """Swap some values, and compute as few again as fits, or some more."""

@@ -120,7 +120,11 @@ class Moving:
     @cached_property
     def _crowded(self) -> Int64:
         """Give the computations before each for which memory lacks."""
-        return np.append(0, np.cumsum(self.occupied > self.budget))
+        return self.crowded_before(self.occupied)
+
+    def crowded_before(self, occupied: Int64) -> Int64:
+        """Count, before each computation, those for which memory lacks if they need so much."""
+        return np.append(0, np.cumsum(occupied > self.budget))
 
     def time_away(self, gap: Gap) -> int:
         """Give how long a value can be away."""

@@ -14,11 +14,11 @@ from . import options
 from .loading import load_given
 from .output import check_writable, print_json
 from .progress import Lines
+from .replay import NOT_OK
 
 if TYPE_CHECKING:
     from ..traces.trace import Trace
 
-NOT_FOUND = 3
 SHOWN = 5
 
 HEADROOM = options.Parsed("headroom", "headroom", "parse_headroom")
@@ -112,7 +112,7 @@ def _fits(trace: str, as_json: bool, is_cached: bool, top: int, asked: dict[str,
         print_json(as_object(answer, trace))
     else:
         print_answer(answer, trace, top)
-    return 0 if answer.verdict == YES else NOT_FOUND
+    return 0 if answer.verdict == YES else NOT_OK
 
 
 def _largest_batch(
@@ -150,4 +150,4 @@ def _largest_batch(
         print_json(batches_as_object(answer, spec, out))
     else:
         print_batches(answer, spec, out)
-    return 0 if best is not None else NOT_FOUND
+    return 0 if best is not None else NOT_OK

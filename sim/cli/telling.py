@@ -89,13 +89,13 @@ def missed_floor(trace: Trace, rows: Sequence[Mapping[str, Any]]) -> tuple[int, 
     The bound holds where constants stay in memory and updates are copies: of other runs it says
     nothing.
     """
-    from ..lowering import compile_trace
     from ..requirements import requirements
+    from ..workload import workload
 
     failed = [row for row in rows if _is_bounded_failure(row)]
     if not failed:
         return None
-    lowest = requirements(compile_trace(trace)).lowest_budget_bytes
+    lowest = requirements(workload(trace, cached=False).program).lowest_budget_bytes
     if all(row["budget_bytes"] >= lowest for row in failed):
         return None
     return lowest, lowest / failed[0]["unlimited_peak_bytes"]

@@ -134,10 +134,12 @@ def _families(given: tuple[str, ...]) -> dict[str, str]:
 
 def _command(found: Tuned, files: tuple[str, ...], given: dict[str, Any]) -> str:
     """Write the command that uses the result as it was tuned."""
+    from ..simulation import Options
+
     parts = ["rematsim", "sweep", *files, "--heuristic", found.method, "--budget", given["budget"]]
-    same = {"deallocation": "eager", "mutation": "copy", "memory": "counter", "slowdown_limit": 2.0}
-    for name, default in same.items():
-        if given[name] != default:
+    plain = Options()
+    for name in ("deallocation", "mutation", "memory", "slowdown_limit"):
+        if given[name] != getattr(plain, name):
             parts += [f"--{name.replace('_', '-')}", str(given[name])]
     return shlex.join(parts)
 

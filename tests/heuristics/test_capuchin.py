@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from random_traces import random_trace
-from random_transfers import random_link
-from rematsim.audit import audit
 from rematsim.heuristics.static.moving import Gap, Moving
 from rematsim.links import Link
 from rematsim.planning import plan_trace
@@ -76,24 +73,6 @@ def test_copies_hide_each_other_only_one_after_another() -> None:
     moving = Moving(graph, naive, most, link)
     assert moving.hides([gap]) and not moving.hides([gap, gap._replace(value=1)])
     assert moving.hides([gap, Gap(1, 1, 1, 12)])
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_prediction_is_what_happens_on_random_traces(seed: int) -> None:
-    """Time and peak to the last digit where there are no views; an audited run in any case."""
-    trace = random_trace(seed, rebinding=("listed", "storage")[seed % 2])
-    for budget in (0.9, 0.7):
-        link = random_link(seed) if seed % 3 else "none"
-        planned = plan_trace(trace, "capuchin", budget, link=link, event_log=True)
-        row = planned.row
-        if planned.plan is None:
-            assert row.status in ("infeasible", "no_plan")
-            continue
-        assert row.budget_bytes is not None and row.peak_bytes <= row.budget_bytes
-        assert audit(trace, row), audit(trace, row).message
-        if (trace.result_alias == -1).all() and not len(trace.mutate_args):
-            assert row.predicted_slowdown == row.slowdown
-            assert row.predicted_peak_bytes == row.peak_bytes
 
 
 @pytest.mark.parametrize("rate", ["100MB/s", "inf"])

@@ -15,13 +15,24 @@ from rematsim.workload import workload
 FREE_OF_CHARGE = "link(d2h=inf,h2d=inf,latency=0)"
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_prediction_is_what_happens_on_random_traces(seed: int) -> None:
+# Planner, random traces, budgets: as many as its time allows.
+ON_RANDOM_TRACES = {
+    "offload-all": (30, (0.95, 0.85, 0.7)),
+    "capuchin": (12, (0.9, 0.7)),
+    "pofo": (12, (0.9, 0.7)),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "seed"),
+    [(method, seed) for method, (count, _) in ON_RANDOM_TRACES.items() for seed in range(count)],
+)
+def test_the_prediction_is_what_happens_on_random_traces(method: str, seed: int) -> None:
     """Time and peak to the last digit where there are no views; an audited run in any case."""
     trace = random_trace(seed, rebinding=("listed", "storage")[seed % 2])
-    link = random_link(seed)
-    for budget in (0.95, 0.85, 0.7):
-        planned = plan_trace(trace, "offload-all", budget, link=link, event_log=True)
+    link = random_link(seed) if method != "capuchin" or seed % 3 else "none"
+    for budget in ON_RANDOM_TRACES[method][1]:
+        planned = plan_trace(trace, method, budget, link=link, event_log=True)
         row = planned.row
         if planned.plan is None:
             assert row.status in ("infeasible", "no_plan")

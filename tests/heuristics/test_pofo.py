@@ -6,9 +6,6 @@ import math
 import random
 
 import pytest
-from random_traces import random_trace
-from random_transfers import random_link
-from rematsim.audit import audit
 from rematsim.heuristics.static.pofo_chain import PofoTable, Rates
 from rematsim.heuristics.static.rotor_chain import BACKWARD, FORWARD, FORWARD_ALL, Chain, RotorTable
 from rematsim.planning import plan_trace
@@ -114,23 +111,6 @@ def test_plans_without_a_link_are_rotors(name: str, link: str) -> None:
             rotor.row.slowdown,
             rotor.row.evict_sha,
         )
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_prediction_is_what_happens_on_random_traces(seed: int) -> None:
-    """Time and peak to the last digit where there are no views; an audited run in any case."""
-    trace = random_trace(seed, rebinding=("listed", "storage")[seed % 2])
-    for budget in (0.9, 0.7):
-        planned = plan_trace(trace, "pofo", budget, link=random_link(seed), event_log=True)
-        row = planned.row
-        if planned.plan is None:
-            assert row.status in ("infeasible", "no_plan")
-            continue
-        assert row.budget_bytes is not None and row.peak_bytes <= row.budget_bytes
-        assert audit(trace, row), audit(trace, row).message
-        if (trace.result_alias == -1).all() and not len(trace.mutate_args):
-            assert row.predicted_slowdown == row.slowdown
-            assert row.predicted_peak_bytes == row.peak_bytes
 
 
 @pytest.mark.parametrize("rate", ["30MB/s", "300MB/s", "inf"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import told
 from random_traces import random_trace
 from rematsim.addressing import address_plan
 from rematsim.buffer_files import load_address_plan
 from rematsim.buffers import max_load
-from rematsim.cli.main import main
 from rematsim.errors import InputError
 from rematsim.lifetimes import buffers_of_run
 from rematsim.simulation import simulate
@@ -103,24 +103,16 @@ def saved(tmp_path: Path) -> str:
     return path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = main(["addresses", *arguments])
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return code, shown.out, shown.err
-
-
 def test_the_command_tells_and_saves(
     capsys: pytest.CaptureFixture[str], saved: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "plan.csv"
-    code, shown, _ = told(capsys, saved, "-o", str(out))
+    code, shown, _ = told(capsys, "addresses", saved, "-o", str(out))
     assert code == 0
     assert "maximum load  1.50 KiB (1,536)" in shown
     assert "1.0000 of the maximum load" in shown and "auto: optimal" in shown
     assert load_address_plan(out).height == 1536
-    code, shown, _ = told(capsys, str(out), "--json")
+    code, shown, _ = told(capsys, "addresses", str(out), "--json")
     found: dict[str, Any] = json.loads(shown)
     assert (found["height_bytes"], found["status"], found["ratio"]) == (1536, "optimal", 1.0)
 
@@ -128,8 +120,8 @@ def test_the_command_tells_and_saves(
 def test_a_plan_that_does_not_fit_ends_with_3(
     capsys: pytest.CaptureFixture[str], saved: str
 ) -> None:
-    assert told(capsys, saved, "--capacity", "1536")[0] == 0
-    code, shown, _ = told(capsys, saved, "--capacity", "1KiB")
+    assert told(capsys, "addresses", saved, "--capacity", "1536")[0] == 0
+    code, shown, _ = told(capsys, "addresses", saved, "--capacity", "1KiB")
     assert code == 3
     assert "infeasible" in shown and "does not fit" in shown
 
@@ -154,6 +146,6 @@ def test_what_cannot_be_is_told_in_a_line(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found, _, error = told(capsys, *arguments)
+    found, _, error = told(capsys, "addresses", *arguments)
     assert found == code
     assert message in error.replace("\n", " ")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import told
 from rematsim.cli import progress
 from rematsim.cli.main import main
 from rematsim.jit import compiling
@@ -21,14 +22,6 @@ def plan(tmp_path: Path) -> str:
     path = str(tmp_path / "mlp.plan")
     assert main(["replay", "bundled:unet", "--budget", "0.6x", "--save-plan", path]) == 0
     return path
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = main(list(arguments))
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return code, shown.out, shown.err
 
 
 def row(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:

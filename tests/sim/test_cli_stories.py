@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import told
 from rematsim.cli.main import main
 from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.saving import save_trace
@@ -25,14 +26,6 @@ HOSTILE = (
     LONG,
     "שלום",
 )
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = main(list(arguments))
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return code, shown.out, shown.err
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

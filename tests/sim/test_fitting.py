@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from command_line import told
 from rematsim.bounds import lower_bound
-from rematsim.cli.main import main
 from rematsim.errors import BudgetError, InputError
 from rematsim.fitting import NO, NONE_FOUND, YES, Answer, fits
 from rematsim.floors import floor_of
@@ -164,14 +164,6 @@ def test_a_name_is_quoted_in_a_command() -> None:
     words = shlex.split(command)
     assert words[1:4] == ["plan", "./-a b; $(x).log", "--method"]
     assert words[4] == "m-of-n(m=2)"
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = main(list(arguments))
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    return code, shown.out, shown.err
 
 
 @pytest.mark.parametrize(("budget", "slowdown"), [("0.5x", "1.3"), ("0.9x", "1.1"), ("3x", "1")])

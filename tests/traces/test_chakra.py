@@ -8,7 +8,6 @@ from profile_files import STEP, chakra, node
 from rematsim.errors import TraceError
 from rematsim.traces.contents import Content
 from rematsim.traces.importers import chakra as reader
-from rematsim.traces.importers import et_nodes
 from rematsim.traces.importers import protobuf_wire as wire
 from rematsim.traces.importers.reader import Imported, Request
 
@@ -96,13 +95,4 @@ def test_numbers_of_the_wire_format() -> None:
 
 
 def test_what_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the bytes of the file, and by the nodes, of which little may be said."""
-    monkeypatch.setattr(et_nodes, "MAX_NODES", len(STEP))
-    data = chakra()
-    read(data)
-    monkeypatch.setattr(et_nodes, "MAX_NODES", 3)
-    with pytest.raises(TraceError, match="more than 3 nodes: record fewer steps$"):
-        read(data)
-    monkeypatch.setattr(reader, "MAX_BYTES", len(data) - 1)
-    with pytest.raises(TraceError, match=r"larger than [\d,]+ bytes: too large for its format$"):
-        read(data)
+    files.check_limits(monkeypatch, read, chakra(), len(STEP), reader)

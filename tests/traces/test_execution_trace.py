@@ -241,13 +241,4 @@ def test_it_is_recognized_by_content() -> None:
 
 
 def test_what_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the bytes of the file, and by the nodes, of which little may be said."""
-    monkeypatch.setattr(et_nodes, "MAX_NODES", len(STEP))
-    data = execution_trace()
-    read(data)
-    monkeypatch.setattr(et_nodes, "MAX_NODES", 3)
-    with pytest.raises(TraceError, match="more than 3 nodes: record fewer steps$"):
-        read(data)
-    monkeypatch.setattr(et_nodes, "MAX_BYTES", len(data) - 1)
-    with pytest.raises(TraceError, match=r"larger than [\d,]+ bytes: too large for its format$"):
-        read(data)
+    files.check_limits(monkeypatch, read, execution_trace(), len(STEP), et_nodes)
