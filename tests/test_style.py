@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import functools
 import statistics
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ def files() -> list[Path]:
     return [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+@functools.cache
 @functools.cache
 def functions() -> list[Function]:
     return list(_functions())
