@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import functools
 import statistics
 import sys
 from collections.abc import Iterator
