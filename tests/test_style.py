@@ -57,7 +57,6 @@ def files() -> list[Path]:
 
 
 @functools.cache
-@functools.cache
 def functions() -> list[Function]:
     return list(_functions())
 
