@@ -43,10 +43,9 @@ class AddressMap {
       y_range: new Bokeh.Range1d({ start: 0, end: this.high }),
     });
     this.view.addTools(figure);
-    figure.image_rgba({
+    addGlyph(figure, new Bokeh.ImageRGBA({
       image: { field: "image" }, x: { field: "x" }, y: { field: "y" }, dw: { field: "dw" }, dh: { field: "dh" },
-      source: this.source,
-    });
+    }), this.source);
     if (this.showsBudget) {
       figure.add_layout(new Bokeh.Span({
         location: this.run.budget, dimension: "width", line_color: color("ink"), line_dash: [6, 3],

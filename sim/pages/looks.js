@@ -39,6 +39,11 @@ function factList(facts) {
   return el("dl", { class: "facts" }, ...rows);
 }
 
+// Add a glyph that looks the same whether it is chosen or not: one to paint instead of four.
+function addGlyph(figure, glyph, source) {
+  return figure.add_glyph(glyph, source, { selection_glyph: null, nonselection_glyph: null, muted_glyph: null });
+}
+
 // A figure of the chart library without its own look: ours is that of the page.
 function makeFigure(options) {
   const figure = Bokeh.Plotting.figure({

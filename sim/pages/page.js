@@ -10,7 +10,7 @@ function drawn(element, make) {
     element.replaceChildren();
     element.isDrawn = true;
     element.chart = make();
-    await Bokeh.Plotting.show(element.chart.figure, element);
+    keepFontSize(await Bokeh.Plotting.show(element.chart.figure, element));
     element.dataset.drawn = "yes";
   };
   const seen = new IntersectionObserver((entries) => {
@@ -227,6 +227,7 @@ function glossary(terms) {
 async function main() {
   const report = await unpack();
   Bokeh.set_log_level("error");
+  lessWork();
   const root = document.getElementById("report");
   root.append(el("header", {}, el("h1", {}, "rematsim report"), el("p", { class: "quiet" }, name(report.title))));
   for (const section of report.sections) {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from .. import __version__
 from .content import Fact, Report, Section, shown
 from .run_section import run_section
-from .table_section import table_section
 
 if TYPE_CHECKING:
     from ..explaining import Explanation
@@ -39,7 +38,11 @@ def report(parts: Sequence[Explanation | str | Path], files: Iterable[str | Path
 
 
 def _section(part: Explanation | str | Path) -> Section:
-    return table_section(part) if isinstance(part, str | Path) else run_section(part)
+    if isinstance(part, str | Path):
+        from .table_section import table_section
+
+        return table_section(part)
+    return run_section(part)
 
 
 def _digest(path: str | Path) -> str:

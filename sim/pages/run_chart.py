@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..analysis.stays import stays
 from ..result import CATEGORIES
 from ..story import NONE
 from .content import shown
@@ -89,8 +90,6 @@ def _stays(story: Story) -> dict[str, Any] | None:
     events = story.events
     if not (np.asarray(events["address"]) >= 0).any():
         return None
-    from ..analysis.address_map import stays
-
     found = list(stays(events))
     return {
         "start": floats([stay.start for stay in found]),

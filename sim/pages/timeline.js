@@ -121,15 +121,15 @@ class Timeline {
     });
     this.view.addTools(figure);
     this.run.categories.forEach((category, k) => {
-      figure.varea_step({
+      addGlyph(figure, new Bokeh.VAreaStep({
         x: { field: "x" }, y1: { field: `y${k}` }, y2: { field: `y${k + 1}` },
-        source: this.areas, step_mode: "after", fill_color: color(category), fill_alpha: 1,
-      });
+        step_mode: "after", fill_color: color(category), fill_alpha: 1,
+      }), this.areas);
     });
-    figure.quad({
+    addGlyph(figure, new Bokeh.Quad({
       left: { field: "left" }, right: { field: "right" }, bottom: { field: "bottom" }, top: { field: "top" },
-      source: this.bars, fill_color: color("ink"), line_color: null,
-    });
+      fill_color: color("ink"), line_color: null,
+    }), this.bars);
     if (this.showsBudget) {
       figure.add_layout(new Bokeh.Span({
         location: this.run.budget, dimension: "width", line_color: color("ink"), line_dash: [6, 3],
