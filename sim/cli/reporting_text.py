@@ -11,6 +11,7 @@ from ..opcodes import EVICT
 from ..pages.glossary import GLOSSARY
 from .output import format_bytes, format_count, format_ns, print_fields, print_table
 from .stories import print_instant
+from .summarize import print_overview
 
 if TYPE_CHECKING:
     from ..pages.content import Report, Section, Table
@@ -57,12 +58,8 @@ def _print_curves(section: Section) -> None:
     from ..analysis.overviews import overview
 
     for kind, title in (("gap", "Above the lower bound"), ("slowdown", "Slowdown")):
-        found = overview(section.told, kind)
-        cells = found.cells.reset_index()
         click.echo(f"\n{title} against budget / unlimited peak\n")
-        n_text = len(found.cells.index.names)
-        print_table(list(map(str, cells.columns)), cells.to_numpy().tolist(), n_text=n_text)
-        click.echo(found.legend)
+        print_overview(overview(section.told, kind))
 
 
 def _print_run(section: Section, top: int) -> None:

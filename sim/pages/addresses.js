@@ -14,7 +14,7 @@ class AddressMap {
     this.x_range = view.range();
     this.source = new Bokeh.ColumnDataSource({ data: this.painted() });
     this.figure = this.draw();
-    view.add(this.x_range, () => { this.source.data = this.painted(); });
+    view.add("addresses", this.x_range, () => { this.source.data = this.painted(); });
   }
 
   painted() {
@@ -39,6 +39,7 @@ class AddressMap {
   draw() {
     const figure = makeFigure({
       height: 320,
+      min_border_left: axisWidth(),
       x_range: this.x_range,
       y_range: new Bokeh.Range1d({ start: 0, end: this.high }),
     });
@@ -51,7 +52,7 @@ class AddressMap {
         location: this.run.budget, dimension: "width", line_color: color("ink"), line_dash: [6, 3],
       }));
     }
-    figure.add_layout(this.view.cursor());
+    figure.add_layout(this.view.cursor("addresses"));
     const [size, unit] = unitOf(this.high, BYTE_UNITS);
     const ticks = roundTicks(this.high / size);
     setTicks(figure.yaxis, ticks.map((t) => t * size), ticks.map((t) => String(Number(t.toPrecision(6)))));

@@ -16,9 +16,13 @@ const LOG_FROM = 4;
 const LOG_TICKS = [1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000];
 const NEAR = 0.04; // parts of the plot
 
-// Black lines are those of a white page.
+// Colors are those of a white page: black ones are the ink of this one, and on a dark one all are
+// lifted.
 function lineColor(line) {
-  return line.color === "#000000" ? color("ink") : line.color;
+  if (line.color === "#000000") return color("ink");
+  const lift = Number.parseFloat(color("lift")) / 100;
+  const parts = [1, 3, 5].map((at) => Number.parseInt(line.color.slice(at, at + 2), 16));
+  return `rgb(${parts.map((part) => Math.round(part + lift * (255 - part))).join(", ")})`;
 }
 
 class Curves {
@@ -54,13 +58,13 @@ class Curves {
       i,
       x: fraction ?? this.unlimited,
       isUnlimited: fraction === null,
-      y: line.median[i] ?? this.above(0.06 + 0.05 * failed),
+      y: line.median[i] ?? this.above(0.08 + 0.07 * failed),
       isFailure: line.median[i] === null,
     }));
   }
 
   draw() {
-    const top = this.above(0.06 + 0.05 * this.failing.length);
+    const top = this.above(0.08 + 0.07 * this.failing.length);
     const right = this.hasUnlimited ? this.unlimited : this.right;
     const figure = makeFigure({
       height: 300,

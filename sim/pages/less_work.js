@@ -24,6 +24,14 @@ function keepFontSize(shown) {
   }
 }
 
+// The keys of a chart are those of the element that it is in; its own parts are no stops of Tab.
+function keepFocusOut(element) {
+  for (const inner of element.querySelectorAll("*")) {
+    if (inner.shadowRoot) keepFocusOut(inner.shadowRoot);
+    if (inner.tabIndex >= 0) inner.tabIndex = -1;
+  }
+}
+
 function inside(module, name) {
   try {
     return Bokeh.require(module)[name].prototype;

@@ -34,8 +34,11 @@ function swatch(fill, isLine = false) {
   return made;
 }
 
+const WIDE = 28; // letters
+
 function factList(facts) {
-  const rows = facts.map(([key, value]) => el("div", {}, el("dt", {}, name(key)), el("dd", {}, name(value))));
+  const rows = facts.map(([key, value]) =>
+    el("div", { class: value.length > WIDE ? "wide" : null }, el("dt", {}, name(key)), el("dd", {}, name(value))));
   return el("dl", { class: "facts" }, ...rows);
 }
 

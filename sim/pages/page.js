@@ -4,13 +4,22 @@ const FIELDS = ["module", "category", "operator", "storages"];
 const HELP = "Drag to move, wheel or pinch to zoom, click for what is in memory then. "
   + "With the keyboard: arrows move, + and - zoom, 0 shows all, comma and period step.";
 
+// What two quick clicks do is what each of them does.
+function onClick(figure, act) {
+  figure.on_event("tap", act);
+  figure.on_event("doubletap", act);
+}
+
 // Draw into an element when it is about to be seen, and again when the colors change.
 function drawn(element, make) {
   const draw = async () => {
-    element.replaceChildren();
     element.isDrawn = true;
+    element.view?.remove();
+    element.replaceChildren();
     element.chart = make();
-    keepFontSize(await Bokeh.Plotting.show(element.chart.figure, element));
+    element.view = await Bokeh.Plotting.show(element.chart.figure, element);
+    keepFontSize(element.view);
+    keepFocusOut(element);
     element.dataset.drawn = "yes";
   };
   const seen = new IntersectionObserver((entries) => {
@@ -105,7 +114,7 @@ class RunSection {
   }
 
   listening(chart) {
-    chart.figure.on_event("tap", ({ x }) => {
+    onClick(chart.figure, ({ x }) => {
       const found = this.run.atTime(Math.max(x * this.view.scale, 0));
       if (found) this.show(found);
     });
@@ -113,10 +122,10 @@ class RunSection {
   }
 
   addresses() {
-    const told = el("p", { class: "quiet", role: "status" }, "White is free. Click: who lies there.");
+    const told = el("p", { class: "quiet", role: "status" }, "Blank is free. Click: who lies there.");
     const make = () => {
       const chart = this.listening(new AddressMap(this.run, this.view));
-      chart.figure.on_event("tap", ({ x, y }) => {
+      onClick(chart.figure, ({ x, y }) => {
         const storage = chart.storageAt(x * this.view.scale, y);
         const who = storage === null ? "free" : `${this.run.storageNames[storage]}, ${formatted("bytes", this.run.storages.bytes[storage])}, ${this.run.labelOf(storage, "module")}`;
         told.replaceChildren(name(`${formatted("ns", Math.round(x * this.view.scale))}, address ${formatted("bytes", Math.round(y))}: ${who}`));
@@ -127,7 +136,7 @@ class RunSection {
       el("h3", {}, "Addresses"), drawn(el("div", { class: "chart addresses" }), make), told);
   }
 
-  show(at, marks = false) {
+  show(at, isBrought = false) {
     if (!at) return;
     this.at = at;
     const live = this.run.live(at);
@@ -137,14 +146,7 @@ class RunSection {
     this.told.replaceChildren(`In memory at ${formatted("ns", live.time)}`, ...running, `: ${formatted("bytes", live.total)}`, ...parts);
     const table = this.field === "storages" ? liveStorages(this.run, live) : liveTable(this.run, live, this.field);
     this.live.replaceChildren(new SortedTable({ ...table, title: `what is in memory, ${this.field}` }, this.texts).element);
-    if (this.view) this.mark(live.time, marks);
-  }
-
-  mark(time, marks) {
-    this.view.at = time;
-    if (!this.chart.chart) return;
-    if (marks) this.view.mark(time);
-    else for (const cursor of this.view.cursors) cursor.location = time / this.view.scale;
+    this.view?.mark(live.time, isBrought);
   }
 
   key(event) {
@@ -201,7 +203,7 @@ function curveLegend(traces, toggle) {
       const pressed = key.getAttribute("aria-pressed") !== "true";
       key.setAttribute("aria-pressed", String(pressed));
       toggle(line.name, pressed);
-    } } }, swatch(line.color === "#000000" ? "var(--ink)" : line.color), name(line.name), line.is_planned ? " (plan)" : "");
+    } } }, swatch(line.color === "#000000" ? "var(--ink)" : `color-mix(in srgb, ${line.color}, white var(--lift))`), name(line.name), line.is_planned ? " (plan)" : "");
     return el("li", {}, key);
   });
   const failures = new Set(traces.flatMap((trace) => trace.lines).flatMap((line) => line.failure));

@@ -17,7 +17,18 @@ from .content import Report, Section, Table
 from .glossary import GLOSSARY
 from .packing import Packer
 
-SCRIPTS = ("unpack", "formats", "tables", "looks", "less_work", "run", "timeline", "addresses", "curves", "page")
+SCRIPTS = (
+    "unpack",
+    "formats",
+    "tables",
+    "looks",
+    "less_work",
+    "run",
+    "timeline",
+    "addresses",
+    "curves",
+    "page",
+)
 
 TEMPLATE = """<!DOCTYPE html>
 <html lang="en">

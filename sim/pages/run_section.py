@@ -60,21 +60,25 @@ def run_section(told: Explanation) -> Section:
 
 def facts(run: RunResult) -> list[Fact]:
     """Say of a run what matters most."""
-    overhead = run.remat_ns + run.stall_ns + run.search_ns
-    budget = format_bytes(run.budget_bytes)
+    fraction = "-"
     if run.budget_bytes is not None and run.unlimited_peak_bytes:
-        budget += f" ({run.budget_bytes / run.unlimited_peak_bytes:.3g} of the unlimited peak)"
+        fraction = f"{run.budget_bytes / run.unlimited_peak_bytes:.3g}"
     found = [
-        ("status", run.status if not run.message else f"{run.status}: {shown(run.message)}"),
+        ("status", run.status),
         ("slowdown", "-" if run.slowdown is None else f"{run.slowdown:.4f}"),
-        ("budget", budget),
+        ("budget", format_bytes(run.budget_bytes)),
+        ("of the unlimited peak", fraction),
         ("peak", format_bytes(run.peak_bytes)),
-        ("overhead", f"{format_ns(overhead)} on {format_ns(run.model_ns)}"),
-        ("evictions", f"{format_count(run.pressure_evictions)} for lack of memory"),
+        ("own compute", format_ns(run.model_ns)),
+        ("overhead", format_ns(run.remat_ns + run.stall_ns + run.search_ns)),
         ("recomputed calls", format_count(run.rematerializations)),
+        ("evictions", format_count(run.evictions)),
+        ("for lack of memory", format_count(run.pressure_evictions)),
     ]
     if run.bound_slowdown is not None:
         found.append(("lower bound", f"{run.bound_slowdown:.4f}"))
+    if run.message:
+        found.append(("why it ended", shown(run.message)))
     return found
 
 

@@ -8,6 +8,12 @@ const STRIP_BINS = 240;
 const STRIPS = [["evicted", 3], ["recomputed", 1], ["offloaded", 7], ["prefetched", 8]];
 const STRIP = 0.075; // of the height of the plot
 const FAR_BUDGET = 2.5;
+const NARROW = 600; // pixels
+
+// Charts of one time stand under each other.
+function axisWidth() {
+  return document.documentElement.clientWidth < NARROW ? 84 : 110;
+}
 
 function lowestRow(times, time) {
   return Math.max(upTo(times, time) - 1, 0);
@@ -49,7 +55,7 @@ class Timeline {
     this.areas = new Bokeh.ColumnDataSource({ data: this.stacked() });
     this.bars = new Bokeh.ColumnDataSource({ data: this.barred() });
     this.figure = this.draw();
-    view.add(this.x_range, () => this.update());
+    view.add("timeline", this.x_range, () => this.update());
   }
 
   height() {
@@ -116,6 +122,7 @@ class Timeline {
   draw() {
     const figure = makeFigure({
       height: 380,
+      min_border_left: axisWidth(),
       x_range: this.x_range,
       y_range: new Bokeh.Range1d({ start: this.stripBase(this.strips.length - 1) - 0.01 * this.top, end: this.top }),
     });
@@ -135,7 +142,7 @@ class Timeline {
         location: this.run.budget, dimension: "width", line_color: color("ink"), line_dash: [6, 3],
       }));
     }
-    figure.add_layout(this.view.cursor());
+    figure.add_layout(this.view.cursor("timeline"));
     this.label(figure);
     return figure;
   }
@@ -164,9 +171,13 @@ class View {
     this.end = end || 1;
     this.width = width;
     [this.scale, this.unit] = unitOf(this.end, TIME_UNITS);
-    this.charts = [];
+    this.charts = new Map();
+    this.cursors = new Map();
     this.at = 0;
-    this.cursors = [];
+  }
+
+  get first() {
+    return this.charts.values().next().value;
   }
 
   range() {
@@ -178,9 +189,10 @@ class View {
     return { start: range.start * this.scale, end: range.end * this.scale, scale: this.scale };
   }
 
-  add(range, update) {
+  // A chart that is drawn anew takes the place of the one before.
+  add(key, range, update) {
     const chart = { range, update };
-    this.charts.push(chart);
+    this.charts.set(key, chart);
     range.connect(range.change, () => this.moved(chart));
   }
 
@@ -193,7 +205,7 @@ class View {
 
   follow(leader) {
     this.isFollowing = true;
-    for (const chart of this.charts) {
+    for (const chart of this.charts.values()) {
       if (chart === leader) continue;
       chart.range.setv({ start: leader.range.start, end: leader.range.end });
       chart.update();
@@ -203,14 +215,14 @@ class View {
 
   // Zoom around the cursor, if it is in view, and move by parts of the window.
   zoom(factor) {
-    const { start, end } = this.charts[0].range;
+    const { start, end } = this.first.range;
     const at = this.at / this.scale;
     const center = at > start && at < end ? at : (start + end) / 2;
     this.show(center - (center - start) * factor, center + (end - center) * factor);
   }
 
   pan(part) {
-    const { start, end } = this.charts[0].range;
+    const { start, end } = this.first.range;
     const by = part * (end - start);
     const most = this.end / this.scale;
     const shift = Math.min(Math.max(by, -start), most - end);
@@ -219,7 +231,7 @@ class View {
 
   show(start, end) {
     const most = this.end / this.scale;
-    this.charts[0].range.setv({ start: Math.max(start, 0), end: Math.min(end, most) });
+    this.first.range.setv({ start: Math.max(start, 0), end: Math.min(end, most) });
   }
 
   addTools(figure) {
@@ -230,16 +242,18 @@ class View {
     figure.toolbar.active_scroll = zoom;
   }
 
-  cursor() {
+  cursor(key) {
     const made = new Bokeh.Span({ location: this.at / this.scale, dimension: "height", line_color: color("accent"), line_width: 1.5 });
-    this.cursors.push(made);
+    this.cursors.set(key, made);
     return made;
   }
 
-  mark(time) {
+  // Say which time is looked at, and bring it into view where that is asked for.
+  mark(time, isBrought) {
     this.at = time;
-    for (const cursor of this.cursors) cursor.location = time / this.scale;
-    const { start, end } = this.charts[0].range;
+    for (const cursor of this.cursors.values()) cursor.location = time / this.scale;
+    if (!isBrought || !this.first) return;
+    const { start, end } = this.first.range;
     const at = time / this.scale;
     if (at < start || at > end) this.show(at - (end - start) / 2, at + (end - start) / 2);
   }
