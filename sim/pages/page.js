@@ -1,5 +1,6 @@
 // The page: a section for each file, charts drawn when they come into view, tables below them.
 
+const VISIBLE = 0.002; // of the most memory: what is less is in no legend
 const FIELDS = ["module", "category", "operator", "storages"];
 const HELP = "Drag to move, wheel or pinch to zoom, click for what is in memory then. "
   + "With the keyboard: arrows move, + and - zoom, 0 shows all, comma and period step.";
@@ -76,7 +77,8 @@ class RunSection {
   }
 
   legend() {
-    const used = this.run.categories.filter((_, k) => this.run.layers[k].some((bytes) => bytes > 0));
+    const least = VISIBLE * this.run.rows.memory.reduce((a, b) => Math.max(a, b), 1);
+    const used = this.run.categories.filter((_, k) => this.run.layers[k].some((bytes) => bytes > least));
     const keys = used.reverse().map((category) =>
       el("li", {}, swatch(`var(--${category})`), CATEGORY_LABELS[category]));
     const { budget } = this.run;
