@@ -85,7 +85,7 @@ def chart_library() -> tuple[str, str]:
         from bokeh.resources import Resources
     except ImportError as error:
         raise MissingExtraError(
-            f"a report as a page needs bokeh ({error}): pip install 'rematsim[report]', "
+            f"a report as a page needs bokeh ({error}): pip install bokeh, "
             "or --text for the same as text"
         ) from error
     inline = Resources(mode="inline", components=["bokeh", "bokeh-api"])
