@@ -30,6 +30,7 @@ LAYERS = {
     "fitting batch_search plan_choices policies",
     "package": "rematsim",
     "analysis": "analysis",
+    "reports": "pages",
     "command line": "cli __main__",
 }
 RANKS = {
