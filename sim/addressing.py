@@ -89,8 +89,8 @@ def plan_addresses(
     capacity : int, optional
         Stop at the first plan that fits in so many bytes.
     time_limit : float or None
-        Seconds; on Ctrl-C the best so far is the answer. First fit in the order of time is always
-        made, however long it takes, if there is no other plan.
+        Seconds; on Ctrl-C the best so far is the answer. Where it ends before there is a plan, an
+        arena's that knows no future is made.
     seed : int
         For what is drawn. The same request has the same answer unless the time ends it.
 
