@@ -70,7 +70,8 @@ def ring_entry(label: str = "proven optimal") -> Artist:
 
 def dotted_options(color: str) -> dict[str, Any]:
     """Keyword arguments for a Line2D of what a static address plan would do."""
-    return {"color": color, "linestyle": (0.0, DOTS), "linewidth": 1.3}
+    marker = {"marker": ".", "markersize": 2.0}  # so that one alone is seen
+    return {"color": color, "linestyle": (0.0, DOTS), "linewidth": 1.3, **marker}
 
 
 def dotted_entry() -> Artist:
