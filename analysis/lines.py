@@ -295,7 +295,7 @@ def _values(panel: PanelOfLines, axis: Quantity) -> NDArray[np.float64]:
     if axis.ceiling is not None:
         bounds = np.minimum(bounds, axis.ceiling)
     points = panel.points
-    plans = points.get("static_plan", [])
-    values = np.concatenate([points["median"], points["low"], points["high"], plans, bounds, floor])
+    names = [name for name in ("median", "low", "high", "static_plan") if name in points]
+    values = np.concatenate([*(points[name] for name in names), bounds, floor])
     values = values[~np.isnan(values)]
     return values if values.size else np.ones(1)
