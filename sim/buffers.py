@@ -132,9 +132,10 @@ def unit(buffers: Buffers) -> int:
 
 def sections(buffers: Buffers) -> tuple[Int64, Int64, int]:
     """Cut time where a lifetime begins or ends: the first and end section of each, their number."""
-    times = np.unique(np.concatenate([buffers.lower, buffers.upper]))
-    first, end = (np.searchsorted(times, t) for t in (buffers.lower, buffers.upper))
-    return first.astype(np.int64), end.astype(np.int64), max(0, len(times) - 1)
+    ends = np.concatenate([buffers.lower, buffers.upper])
+    times, places = np.unique(ends, return_inverse=True)
+    first, end = np.split(places.ravel().astype(np.int64), 2)
+    return first, end, max(0, len(times) - 1)
 
 
 def peak_in_life(buffers: Buffers) -> Int64:

@@ -112,15 +112,21 @@ def place_all(search: Search, given: BufferArrays, here: Placing, rule: int) -> 
 
 
 def _fit(search: Search, rule: int) -> None:
-    here, given = placing(search.buffers), arrays(search.buffers)
+    given = arrays(search.buffers)
+    if not search.is_over:
+        _fit_in_orders(search, given, rule)
+    if search.best is None:
+        _fit_in_time(search, given)
+
+
+def _fit_in_orders(search: Search, given: BufferArrays, rule: int) -> None:
+    here = placing(search.buffers)
     for order in orders(search.buffers):
-        if search.is_over and search.best is not None:
+        if search.is_over:
             return
         here.trial[:] = order
         if place_all(search, given, here, rule):
             search.offer(here.at.copy())
-    if search.best is None:
-        _fit_in_time(search, given)
 
 
 def _fit_in_time(search: Search, given: BufferArrays) -> None:
