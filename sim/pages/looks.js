@@ -75,6 +75,7 @@ function makeFigure(options) {
 
 // Round numbers between 0 and a limit, some four to six.
 function roundTicks(limit, steps = [1, 2, 5]) {
+  if (!(limit > 0)) return [0];
   const power = 10 ** Math.floor(Math.log10(limit / 4));
   const step = [...steps, 10].map((s) => s * power).find((s) => limit / s <= 6) ?? 10 * power;
   const ticks = [];

@@ -239,6 +239,18 @@ def test_a_line_of_the_curves_is_hidden_by_its_key(tab: Tab) -> None:
     assert key.get_attribute("aria-pressed") == "false"
 
 
+def test_runs_without_a_budget_are_drawn_too(browser: Any, folder: Path) -> None:
+    """Nothing says how far the axis of budgets goes."""
+    table, path = folder / "unlimited.sqlite", folder / "unlimited.html"
+    cells = ("--budget", "unlimited", "--heuristic", "h_LRU", "--out", str(table))
+    assert main(["sweep", "synthetic:chain:9", *cells, "--quiet", "--jobs", "1"]) == 0
+    assert main(["report", str(table), "-o", str(path)]) == 0
+    opened = Tab(browser, path)
+    opened.drawn("curves")
+    assert opened.wrongs == []
+    opened.page.context.close()
+
+
 def test_a_narrow_page_does_not_scroll_sideways(browser: Any, page: Path) -> None:
     """Tables do so inside their own boxes."""
     opened = Tab(browser, page, viewport={"width": 360, "height": 740})
