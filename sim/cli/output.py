@@ -17,25 +17,12 @@ from typing import IO
 import click
 
 from ..errors import OutputError
-from ..files import write_atomically
+from ..files import as_cell, write_atomically
+from ..texts import format_bytes as format_bytes
 from ..texts import format_ns as format_ns
 from ..traces.wording import place, printable
 
-_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def format_bytes(count: int | None) -> str:
-    """Write bytes with a binary unit.
-
-    Examples
-    --------
-    >>> format_bytes(1536), format_bytes(12), format_bytes(None)
-    ('1.50 KiB', '12 B', 'unlimited')
-    """
-    if count is None:
-        return "unlimited"
-    power = min(max(count.bit_length() - 1, 0) // 10, len(_BYTES) - 1)
-    return f"{count} B" if power == 0 else f"{count / 2 ** (10 * power):.2f} {_BYTES[power]}"
+MOST_LETTERS = 1000  # of a value
 
 
 def format_count(count: int) -> str:
@@ -87,10 +74,12 @@ def print_json(value: object) -> None:
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """Print names and values in two columns."""
+    """Print names and values in two columns; a value that a name makes endless loses its middle."""
     width = max(map(len, fields))
     for name, value in fields.items():
-        click.echo(printable(f"{name:<{width}}  {value}".rstrip()))
+        half = MOST_LETTERS // 2
+        shown = value if len(value) <= MOST_LETTERS else f"{value[:half]}…{value[-half:]}"
+        click.echo(printable(f"{name:<{width}}  {shown}".rstrip()))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> None:
@@ -117,7 +106,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
 def write_csv(
     path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]
 ) -> None:
-    """Write rows as CSV; None is an empty field.
+    """Write rows as CSV; None is an empty field, and no text a formula.
 
     Raises
     ------
@@ -128,7 +117,7 @@ def write_csv(
         file = TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", newline="")
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: as_cell(cell) for name, cell in row.items()} for row in rows)
         file.flush()
         file.detach()
 
