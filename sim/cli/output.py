@@ -64,6 +64,11 @@ def format_counts(counts: Mapping[str, int]) -> list[str]:
     return [f"{kind}: {format_count(n)}" for kind, n in counts.items() if n] or ["nothing"]
 
 
+def tell(line: str) -> None:
+    """Say something beside the results, on standard error; names in it stay harmless."""
+    click.echo(f"rematsim: {printable(line)}", err=True)
+
+
 def print_json(value: object) -> None:
     """Print JSON: a list with an item a line, an object with a field a line."""
     if isinstance(value, list):
@@ -93,7 +98,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], n_text: in
         is_text = index < n_text
         table.add_column(title, justify="left" if is_text else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(printable(str(cell)) for cell in row))
     # Never cut to the width of a terminal: a wide table is meant to be scrolled or piped.
     console = Console(highlight=False, markup=False, soft_wrap=True, width=10_000)
     with console.capture() as capture:
