@@ -62,3 +62,14 @@ def format_bytes(count: int | None) -> str:
         return "unlimited"
     power = min(max(count.bit_length() - 1, 0) // 10, len(_BYTES) - 1)
     return f"{count} B" if power == 0 else f"{count / 2 ** (10 * power):.2f} {_BYTES[power]}"
+
+
+def format_count(count: int) -> str:
+    """Write a count with thousands set apart.
+
+    Examples
+    --------
+    >>> format_count(12345)
+    '12,345'
+    """
+    return f"{count:,}"

@@ -1,4 +1,4 @@
-"""Names that no reader of them may obey: a terminal, a page, a spreadsheet, a figure."""
+"""Names that no reader of them may obey, and a trace that is full of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.saving import save_trace
 
-LONG = "x" * 10**5
+LONG = "n" * 100_000
 HOSTILE = (
     "a\x1b[31mred\x07",
     "line\nbreak\ttab\r",
@@ -21,24 +21,28 @@ HOSTILE = (
     "$x^2$ \\frac{",
     LONG,
     "שלום",
+    "</script><script>alert(2)</script>",
+    "<img src=x onerror=alert(3)>",
+    "\u2028\u2029&amp;&#0;",
 )
 CONTROL = {"Cc", "Cf", "Zl", "Zp", "Cs"}  # categories of letters that a terminal may obey
 
 
-def hostile_trace(path: Path) -> str:
-    """Write a chain of calls whose names, operators and modules are hostile."""
+def save_hostile(folder: Path, name: str = "hostile") -> str:
+    """Save a chain whose names, operators and modules are hostile; give the path."""
     builder = TraceBuilder(HOSTILE[0] * 50, times_estimated=True)
     builder.constant("w", 1)
     before = "w"
-    for name in HOSTILE:
-        builder.call(name, [before], [(name, 8, -1)], 5, module=name)
-        before = name
+    for called in HOSTILE:
+        builder.call(called, [before], [(called, 8, -1)], 5, module=called)
+        before = called
     builder.backward()
-    for name in reversed(HOSTILE):
-        builder.call(name, [before, name], [(f"g{name}", 8, -1)], 5, module=name)
-        if before != name:
+    for called in reversed(HOSTILE):
+        builder.call(called, [before, called], [(f"g{called}", 8, -1)], 5, module=called)
+        if before != called:
             builder.release(before)
-        builder.release(name)
-        before = f"g{name}"
-    save_trace(builder.build(), str(path))
-    return str(path)
+        builder.release(called)
+        before = f"g{called}"
+    path = str(folder / f"{name}.trace")
+    save_trace(builder.build(), path)
+    return path

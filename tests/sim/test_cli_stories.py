@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import told
-from hostile_names import CONTROL, HOSTILE, hostile_trace
+from hostile_names import CONTROL, HOSTILE, save_hostile
 from rematsim.cli.main import main
 
 NET = "synthetic:chain:9"
@@ -30,7 +30,7 @@ def run(tmp_path: Path) -> str:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> str:
-    return hostile_trace(tmp_path / "hostile.trace")
+    return save_hostile(tmp_path)
 
 
 def test_a_summary_has_overhead_peak_and_what_more_memory_would_buy(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import told
-from hostile_names import CONTROL, HOSTILE, hostile_trace
+from hostile_names import CONTROL, HOSTILE, save_hostile
 from rematsim.analysis.tables import read_table
 from rematsim.files import as_cell, from_cell
 from rematsim.traces.builder import TraceBuilder
@@ -23,7 +23,7 @@ EVIL_FILE = "=1+1 \u202e<b>[red]\x1b[31m$x^2$"  # a file may be called so
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a hostile trace under a hostile name."""
     folder = tmp_path_factory.mktemp("hostile")
-    hostile_trace(folder / f"{EVIL_FILE}.trace")
+    save_hostile(folder, EVIL_FILE)
     return folder
 
 
