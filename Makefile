@@ -7,15 +7,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
-SOURCES := sim traces heuristics analysis tests examples benchmarks
+SOURCES := sim traces heuristics analysis tests examples benchmarks docs
 DEMO := out/demo
 MODELS := resnet32 densenet unet lstm treelstm gpt vit_2steps llama_7b
 
-.PHONY: help demo test bench clean format lint types sizes tests
+SITE := out/site
+
+.PHONY: help demo test docs docs-outputs bench clean format lint types sizes tests
 
 help:
 	@echo "make demo    sweep bundled traces over heuristics and budgets; draw the figures"
 	@echo "make test    format, lint, types, sizes, tests (under 10 minutes on two cores)"
+	@echo "make docs    run the notebooks of examples/ and build the site into $(SITE)/"
+	@echo "make docs-outputs  run the commands in README and docs, and write their outputs anew"
 	@echo "make bench   measure speed: never part of the tests"
 	@echo "make format  put the sources into the one format"
 	@echo "make clean   remove what was made, .venv and out/ included"
@@ -30,6 +34,11 @@ $(VENV)/installed: pyproject.toml | $(BIN)/pip
 $(VENV)/installed-test: pyproject.toml | $(BIN)/pip
 	$(PIP) --editable ".[test]"
 	@touch $@ $(VENV)/installed
+
+# Who builds the site tests as well: one installation for both.
+$(VENV)/installed-docs: pyproject.toml | $(BIN)/pip
+	$(PIP) --no-compile --editable ".[test,docs]"
+	@touch $@ $(VENV)/installed $(VENV)/installed-test
 
 demo: $(VENV)/installed
 	@mkdir -p out
@@ -65,6 +74,17 @@ sizes: $(VENV)/installed-test
 
 tests: $(VENV)/installed-test
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+
+# A warning is an error: a link to nothing, a page in no table of contents. The site must not need
+# the network.
+docs: $(VENV)/installed-docs
+	$(BIN)/python docs/run_notebooks.py
+	$(BIN)/sphinx-build -q -W --keep-going -b html -d out/doctrees docs $(SITE)
+	@! grep -rnE '(src|href)="(https?:)?//[^"]+\.(js|css|woff2?)"' --include='*.html' $(SITE)
+	@echo "Written: $(SITE)/index.html"
+
+docs-outputs: $(VENV)/installed-test
+	$(BIN)/python tests/rewrite_outputs.py
 
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/replay.py

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
+from ..files import from_cell
 from ..opcodes import STATUSES
 from ..result import NO_LINK, OPTIONS_OF_PLANS, named, shared_names, told_apart
 
@@ -233,12 +234,15 @@ def select(table: pd.DataFrame, filters: Mapping[str, Any], where: str = "table"
 def _read_csv(path: Path) -> pd.DataFrame:
     """Read a comma-separated table; every oddity of the file becomes one line."""
     try:
-        return pd.read_csv(path, dtype={"trace": str, "method": str, "seed": object})
+        table = pd.read_csv(path, dtype={"trace": str, "method": str, "seed": object})
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise InputError(f"{path}: not a comma-separated table ({reason})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    for name in table.columns.intersection(["trace", "method", "message"]):
+        table[name] = table[name].map(from_cell, na_action="ignore")
+    return table
 
 
 def _read_sqlite(path: Path) -> pd.DataFrame:

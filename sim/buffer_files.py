@@ -15,7 +15,7 @@ import numpy as np
 
 from .buffers import AddressPlan, Buffers, check_plan
 from .errors import InputError
-from .files import write_atomically
+from .files import as_cell, from_cell, write_atomically
 from .traces.wording import place as shown
 
 NEEDED = ("lower", "upper", "size")
@@ -80,7 +80,7 @@ def save_address_plan(plan: AddressPlan, path: str | Path) -> None:
     """
     buffers = plan.buffers
     columns = {
-        "id": buffers.ids,
+        "id": [as_cell(name) for name in buffers.ids],
         "lower": buffers.lower.tolist(),
         "upper": buffers.upper.tolist(),
         "size": buffers.size.tolist(),
@@ -130,7 +130,9 @@ def _columns(rows: csv._reader, where: str) -> dict[str, list]:  # type: ignore[
             if len(row) != len(header):
                 raise InputError(f"{line}: {len(row)} values: the header has {len(header)}")
             for name, value in zip(header, row, strict=True):
-                columns[name].append(value if name == "id" else _number(value, name, line))
+                columns[name].append(
+                    from_cell(value) if name == "id" else _number(value, name, line)
+                )
             if len(columns[header[0]]) > MOST_BUFFERS:
                 raise InputError(f"{line}: more than {MOST_BUFFERS:,} buffers")
     except csv.Error as error:

@@ -1,8 +1,9 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and no spreadsheet runs what is in it."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from .errors import OutputError
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 @contextmanager
@@ -56,3 +59,35 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def as_cell(value: object) -> object:
+    """Keep a spreadsheet from taking a text for a formula: a quotation mark goes before it.
+
+    Examples
+    --------
+    >>> as_cell("=1+1"), as_cell("unet"), as_cell("-1"), as_cell(-1)
+    ("'=1+1", 'unet', '-1', -1)
+    """
+    if not isinstance(value, str) or not _FORMULA.match(value) or _is_number(value):
+        return value
+    return f"'{value}"
+
+
+def from_cell(text: str) -> str:
+    """Take that quotation mark away.
+
+    Examples
+    --------
+    >>> from_cell("'=1+1"), from_cell("'tis")
+    ('=1+1', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and _FORMULA.match(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

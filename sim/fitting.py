@@ -17,7 +17,9 @@ from .budgets import parse_budget
 from .errors import BudgetError
 from .floors import Floor, floor_of
 from .headroom import Headroom, parse_headroom
+from .showing import Shown
 from .static_graph import naive_peak_bytes
+from .texts import format_bytes, shown_number
 from .traces.loading import load_trace
 from .traces.trace import Trace
 from .trials import DEFAULT_SLOWDOWN, PLAIN, Method, Trial, Trials, check_slowdown, methods
@@ -53,8 +55,8 @@ class Smallest:
     resolution_bytes: int
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Shown):
     """What `fits` says.
 
     Attributes
@@ -89,6 +91,20 @@ class Answer:
     smallest: Smallest
     floor: Floor
     unlimited_peak_bytes: int
+
+    def facts(self) -> dict[str, str]:
+        """Name what was asked and what came out."""
+        facts = {
+            "trace": self.trace.name,
+            "budget": format_bytes(self.budget_bytes),
+            "slowdown at most": shown_number(self.slowdown),
+            "answer": self.verdict,
+        }
+        if best := self.recommended:
+            facts["method"] = best.method.name
+            facts["slowdown"] = f"{best.row.slowdown:.4f}"
+            facts["peak"] = format_bytes(best.row.peak_bytes)
+        return facts
 
     @property
     def allowed_bytes(self) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 from .files import write_atomically
+from .showing import ShownRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,8 +78,8 @@ class LiveSet:
         return sum(self.categories.values())
 
 
-@dataclass(frozen=True)
-class RunResult:
+@dataclass(frozen=True, repr=False)
+class RunResult(ShownRun):
     """One run of a trace under a budget.
 
     The fields down to ``calls`` are the columns of every table, in order.

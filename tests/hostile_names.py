@@ -15,6 +15,9 @@ HOSTILE = (
     "<script>alert(1)</script>",
     "[bold]markup[/bold]",
     "=1+1",
+    "+1+1",
+    "-1+1",
+    "@SUM(1)",
     "$x^2$ \\frac{",
     LONG,
     "שלום",
@@ -22,23 +25,24 @@ HOSTILE = (
     "<img src=x onerror=alert(3)>",
     "\u2028\u2029&amp;&#0;",
 )
+CONTROL = {"Cc", "Cf", "Zl", "Zp", "Cs"}  # categories of letters that a terminal may obey
 
 
-def save_hostile(folder: Path) -> str:
+def save_hostile(folder: Path, name: str = "hostile") -> str:
     """Save a chain whose names, operators and modules are hostile; give the path."""
     builder = TraceBuilder(HOSTILE[0] * 50, times_estimated=True)
     builder.constant("w", 1)
     before = "w"
-    for name in HOSTILE:
-        builder.call(name, [before], [(name, 8, -1)], 5, module=name)
-        before = name
+    for called in HOSTILE:
+        builder.call(called, [before], [(called, 8, -1)], 5, module=called)
+        before = called
     builder.backward()
-    for name in reversed(HOSTILE):
-        builder.call(name, [before, name], [(f"g{name}", 8, -1)], 5, module=name)
-        if before != name:
+    for called in reversed(HOSTILE):
+        builder.call(called, [before, called], [(f"g{called}", 8, -1)], 5, module=called)
+        if before != called:
             builder.release(before)
-        builder.release(name)
-        before = f"g{name}"
-    path = str(folder / "hostile.trace")
+        builder.release(called)
+        before = f"g{called}"
+    path = str(folder / f"{name}.trace")
     save_trace(builder.build(), path)
     return path

@@ -97,3 +97,24 @@ def test_formats_are_all_explained() -> None:
     words |= {"memory_snapshot": "memory snapshot", "memory_timeline": "memory timeline"}
     assert set(READERS) == set(words), "say here how the page calls the format"
     assert not [word for word in words.values() if word not in page]
+
+
+def test_the_page_of_the_api_has_all_that_is_public() -> None:
+    import importlib
+
+    from test_docstrings import API
+
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)$", page, re.MULTILINE))
+    parts = {name.rpartition(".")[2] for name in shown}
+    wanted = {name for names in API.values() for name in names}
+    wanted |= {name for name, names in API.items() if not names}
+    for module in ("rematsim", "rematsim.traces", "rematsim.heuristics"):
+        wanted |= set(importlib.import_module(module).__all__) - {"__version__"}
+    assert not wanted - shown - parts
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    listed = re.findall(r"^(?:.*<)?([\w-]+)>?$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert pages <= set(listed)

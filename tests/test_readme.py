@@ -1,128 +1,82 @@
 """What README and docs show is true: commands run as they stand and print what stands below them.
 
-In a fenced block ``console`` every line after ``$`` is run, in the order of the document, and what
-follows must be its output; ``pycon`` is a Python session; ``python`` that begins with ``# file.py``
-is written to that file. Blocks ``sh`` are not run (installation, long jobs): only what they name
-must exist.
+``document_blocks.py`` says what is run, ``rewrite_outputs.py`` writes outputs anew. Of blocks
+``sh``, which are not run, only what they name must exist.
 """
 
 from __future__ import annotations
 
-import doctest
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
-DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "DESIGN.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "benchmarks").glob("*.md")),
-]
-# By the commands of a document, beside what is required.
-NEEDED = {"report.md": "bokeh", "tuning.md": "optuna"}
-LENT = ("examples", "benchmarks", "docs")  # folders that commands may name
-
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-
-# What differs from run to run and from machine to machine.
-VARYING = (
-    (re.compile(r"^(solving +)\d+\.\d+ s$", re.MULTILINE), r"\1# s"),
-    (re.compile(r"^(written: .*) \([\d.]+ \w+\)$", re.MULTILINE), r"\1 (# B)"),  # zstd's version
-    (re.compile(r"^rematsim: (\d+ of \d+ runs|planning .* s)$\n?", re.MULTILINE), ""),
-    (re.compile(re.escape(str(ROOT)) + r"[^\s)]*/"), ""),
+from document_blocks import (
+    DOCUMENTS,
+    ROOT,
+    blocks,
+    commands,
+    lend,
+    masked,
+    run,
+    run_session,
+    write_if_named,
 )
 
-
-def blocks(document: Path) -> Iterator[tuple[str, str]]:
-    """Kind and text of each fenced block."""
-    yield from BLOCK.findall(document.read_text(encoding="utf-8"))
-
-
-def commands(text: str) -> list[tuple[str, str]]:
-    """Commands of a console block, each with the output that it shows."""
-    found: list[list[str]] = []
-    for line in text.splitlines():
-        if line.startswith("$ "):
-            found.append([line[2:], ""])
-        elif line.startswith("> ") and found and not found[-1][1]:
-            found[-1][0] += "\n" + line[2:]
-        else:
-            assert found, f"output without a command: {line}"
-            found[-1][1] += line + "\n"
-    return [(command, output) for command, output in found]
-
-
-def masked(text: str) -> str:
-    """A text without what varies, and without blanks at the ends of lines."""
-    for pattern, mask in VARYING:
-        text = pattern.sub(mask, text)
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
-
-
-def run(command: str, folder: Path) -> str:
-    """Run a command as a reader would, with the tools of this environment; all that it prints."""
-    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={**os.environ, "PATH": tools, "PYTHONWARNINGS": "ignore"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-    return done.stdout
-
-
-def run_session(text: str, name: str, names: dict[str, object]) -> None:
-    """Run a Python session; fail where it prints something else than it shows."""
-    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    test = doctest.DocTestParser().get_doctest(text, names, name, name, 0)
-    told: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=options)
-    runner.run(test, out=told.append, clear_globs=False)
-    assert not runner.failures, "".join(told)
-    names.update(test.globs)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_print_what_the_document_shows(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if document.name in NEEDED:
-        pytest.importorskip(NEEDED[document.name])
     monkeypatch.chdir(tmp_path)
-    for folder in LENT:
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    lend(tmp_path)
     names: dict[str, object] = {}
-    for kind, text in blocks(document):
-        if kind == "console":
-            for command, shown in commands(text):
+    for block in blocks(document.read_text(encoding="utf-8")):
+        if not block.can_run:
+            continue
+        if block.kind == "console":
+            for command, shown in commands(block.text):
                 assert masked(run(command, tmp_path)) == masked(shown), f"$ {command}"
-        elif kind == "pycon":
-            run_session(text, document.name, names)
-        elif kind == "python" and (file := re.match(r"# (\w+\.py)\n", text)):
-            (tmp_path / file[1]).write_text(text, encoding="utf-8")
+        elif block.kind == "pycon":
+            run_session(block.text, document.name, names)
+        elif block.kind == "python":
+            write_if_named(block.text, tmp_path)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_names_exists(document: Path) -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for kind, text in blocks(document):
-        for target in re.findall(r"^make (\w+)", text, re.MULTILINE) if kind == "sh" else []:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    text = document.read_text(encoding="utf-8")
+    for block in blocks(text):
+        if block.kind != "sh":
+            continue
+        for target in re.findall(r"^make ([\w-]+)", block.text, re.MULTILINE):
             assert target in targets, f"no target {target!r} in the Makefile"
-        for script in re.findall(r"python ([\w/]+\.py)", text) if kind == "sh" else []:
+        for script in re.findall(r"python ([\w/]+\.py)", block.text):
             assert (ROOT / script).is_file(), script
-    for link in LINK.findall(document.read_text(encoding="utf-8")):
+    for link in LINK.findall(text):
         assert (document.parent / link).exists(), f"{document.name}: link to {link}"
+
+
+def test_what_may_be_missing_is_told(tmp_path: Path) -> None:
+    """A block that needs a package is run where it is installed, and only there."""
+    text = "<!-- needs: no_such -->\n\n```console\n$ false\n```\n\n```console\n$ true\n```\n"
+    missing, there = blocks(text)
+    assert (missing.needs, missing.can_run) == ("no_such", False)
+    assert (there.needs, there.can_run) == ("", True)
+
+
+def test_outputs_are_written_anew(tmp_path: Path) -> None:
+    """What differs is replaced, what only varies is kept, and nothing else is touched."""
+    from rewrite_outputs import rewrite
+
+    kept = "# Title\n\n```console\n$ echo 'solving  1.25 s'\nsolving  2.50 s\n```\n\ntext\n\n"
+    stale = (
+        "```console\n$ echo one; echo; echo two\nthree\n```\n\n```pycon\n>>> 1 + 1\n3\n```\n\nend\n"
+    )
+    page = tmp_path / "page.md"
+    page.write_text(kept + stale)
+    assert rewrite(page)
+    assert page.read_text() == kept + stale.replace("three", "one\n\ntwo").replace("\n3\n", "\n2\n")
+    assert not rewrite(page)

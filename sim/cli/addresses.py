@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .output import check_writable, format_bytes, format_count, print_fields, print_json
+from .output import check_writable, format_bytes, format_count, print_fields, print_json, tell
 from .progress import Waiting
 from .replay import NOT_OK
 
@@ -75,7 +75,7 @@ def command(source: str, out: str | None, as_json: bool, **given: Any) -> int:
         _print(found)
     if out is not None:
         save_address_plan(found.plan, out)
-        click.echo(f"rematsim: saved the plan in {out}", err=True)
+        tell(f"saved the plan in {out}")
     return 0 if found.fits else NOT_OK
 
 

@@ -14,7 +14,7 @@ from ..garbage import collection_paused
 from ..traces.devices import NAMES
 from . import options
 from .leaving import do_not_wait
-from .output import check_writable, format_bytes, format_count, format_ns
+from .output import check_writable, format_bytes, format_count, format_ns, tell
 from .progress import Lines
 from .streams import streams_kept
 
@@ -116,7 +116,7 @@ def _check_order(arguments: tuple[str, ...], default: str | None) -> None:
                 raise click.UsageError(
                     f"{argument} would go to the script, and {default} be written over: {hint}"
                 )
-            click.echo(f"rematsim: note: {argument} is given to the script; {hint}", err=True)
+            tell(f"note: {argument} is given to the script; {hint}")
             return
 
 
@@ -155,7 +155,7 @@ def _tell(log: Capture, path: str, device: str) -> None:
             f"each call's median of {_spread(log.recording)}" if repeats > 1 else "measured once"
         )
     for note in log.notes:
-        click.echo(f"rematsim: note: {note}", err=True)
+        tell(f"note: {note}")
     click.echo(
         f"rematsim: {path}: {format_count(log.ops)} operator calls, "
         f"{format_ns(trace.compute_ns)} ({times}), peak {format_bytes(log.peak_bytes)}, of it "

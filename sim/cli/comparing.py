@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .output import check_writable, format_bytes, print_json, print_table
+from .output import check_writable, format_bytes, print_json, print_table, tell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def command(files: tuple[str, ...], out: str | None, as_json: bool, **given: Any
         from ..analysis.output import save_figure
 
         save_figure(compared_memory_figure(table), out)
-        click.echo(f"rematsim: drawn in {out}", err=True)
+        tell(f"drawn in {out}")
 
 
 def _compare_replay(

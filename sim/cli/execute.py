@@ -8,7 +8,7 @@ import click
 
 from . import options
 from .loading import load_of_plan
-from .output import check_writable, print_json
+from .output import check_writable, print_json, tell
 from .replay import NOT_OK, as_object, save_timeline_of
 from .telling import print_run
 
@@ -64,6 +64,6 @@ def command(
         print_run(result)
     if save_run is not None:
         result.save(save_run)
-        click.echo(f"rematsim: saved the run in {save_run}", err=True)
+        tell(f"saved the run in {save_run}")
     save_timeline_of(result, given["timeline"])
     return 0 if result.status == "ok" else NOT_OK

@@ -21,6 +21,7 @@ from .output import (
     name_cell,
     print_json,
     print_table,
+    tell,
 )
 
 
@@ -151,4 +152,4 @@ def _export_policy(source: str, trace: str | None, policy: str, as_json: bool, c
         shown = row.status if row.slowdown is None else f"{row.slowdown:.4f}"
         click.echo(f"{name}: slowdown {shown}, peak {format_bytes(row.peak_bytes)}")
     click.echo(f"not said: {'; '.join(format_counts(made.unsaid))}")
-    click.echo(f"rematsim: saved the policy in {policy}", err=True)
+    tell(f"saved the policy in {policy}")

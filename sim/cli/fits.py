@@ -12,7 +12,7 @@ import click
 from ..traces.devices import NAMES
 from . import options
 from .loading import load_given
-from .output import check_writable, print_json
+from .output import check_writable, print_json, tell
 from .progress import Lines
 from .replay import NOT_OK
 
@@ -142,7 +142,7 @@ def _largest_batch(
 
         answer = largest_batch(trace_of, batches, **asked)
         for note in captures.notes:
-            click.echo(f"rematsim: note: {note}", err=True)
+            tell(f"note: {note}")
         best = answer.best
         if out is not None and best is not None and best.batch is not None:
             save_trace(captures(best.batch), out)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..traces.devices import DEFAULT, NAMES
+from ..traces.wording import printable
 from . import options
 from .output import check_writable, format_bytes, format_counts, print_json
 
@@ -54,7 +55,7 @@ def command(files: tuple[str, ...], out: str, as_json: bool, **given: Any) -> No
         print_json(_facts(found, out))
     else:
         for line in _lines(found, out):
-            click.echo(line, err=True)
+            click.echo(printable(line), err=True)
 
 
 def _facts(found: Import, out: str) -> dict[str, object]:

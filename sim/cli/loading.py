@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import click
-
 from ..errors import PlanError
 from . import options
+from .output import tell
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -56,4 +55,4 @@ def tell_fractions(traces: Iterable[Trace]) -> None:
     for trace in traces:
         told = trace.provenance.fractions if trace.provenance else []
         if told:
-            click.echo(f"rematsim: note: {trace.name}: {'; '.join(told)}", err=True)
+            tell(f"note: {trace.name}: {'; '.join(told)}")

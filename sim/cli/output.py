@@ -17,12 +17,14 @@ from typing import IO
 import click
 
 from ..errors import OutputError
-from ..files import write_atomically
+from ..files import as_cell, write_atomically
 from ..texts import format_bytes as format_bytes
 from ..texts import format_count as format_count
 from ..texts import format_ns as format_ns
 from ..traces.wording import name_cell as name_cell
 from ..traces.wording import place, printable
+
+MOST_LETTERS = 1000  # of a value
 
 
 def format_counts(counts: Mapping[str, int]) -> list[str]:
@@ -38,6 +40,11 @@ def format_counts(counts: Mapping[str, int]) -> list[str]:
     return [f"{kind}: {format_count(n)}" for kind, n in counts.items() if n] or ["nothing"]
 
 
+def tell(line: str) -> None:
+    """Say something beside the results, on standard error; names in it stay harmless."""
+    click.echo(f"rematsim: {printable(line)}", err=True)
+
+
 def print_json(value: object) -> None:
     """Print JSON: a list with an item a line, an object with a field a line."""
     if isinstance(value, list):
@@ -48,10 +55,12 @@ def print_json(value: object) -> None:
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """Print names and values in two columns."""
+    """Print names and values in two columns; a value that a name makes endless loses its middle."""
     width = max(map(len, fields))
     for name, value in fields.items():
-        click.echo(printable(f"{name:<{width}}  {value}".rstrip()))
+        half = MOST_LETTERS // 2
+        shown = value if len(value) <= MOST_LETTERS else f"{value[:half]}…{value[-half:]}"
+        click.echo(printable(f"{name:<{width}}  {shown}".rstrip()))
 
 
 def print_table(
@@ -67,7 +76,7 @@ def print_table(
         is_text = index < n_text if isinstance(n_text, int) else index in n_text
         table.add_column(title, justify="left" if is_text else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(printable(str(cell)) for cell in row))
     # Never cut to the width of a terminal: a wide table is meant to be scrolled or piped.
     console = Console(highlight=False, markup=False, soft_wrap=True, width=10_000)
     with console.capture() as capture:
@@ -80,7 +89,7 @@ def print_table(
 def write_csv(
     path: str | Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]
 ) -> None:
-    """Write rows as CSV; None is an empty field.
+    """Write rows as CSV; None is an empty field, and no text a formula.
 
     Raises
     ------
@@ -91,7 +100,7 @@ def write_csv(
         file = TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", newline="")
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: as_cell(cell) for name, cell in row.items()} for row in rows)
         file.flush()
         file.detach()
 

@@ -9,7 +9,7 @@ import click
 
 from . import options
 from .loading import load_given
-from .output import check_writable, format_bytes, print_fields, print_json
+from .output import check_writable, format_bytes, print_fields, print_json, tell
 from .progress import Waiting
 from .replay import NOT_OK, plan_source, save_timeline_of
 from .telling import print_run
@@ -74,9 +74,9 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
         _print(planned)
     if out is not None and planned.plan is not None:
         save_plan(replace(planned.plan, source=plan_source(trace)), out)
-        click.echo(f"rematsim: saved the plan in {out}", err=True)
+        tell(f"saved the plan in {out}")
     elif out is not None:
-        click.echo(f"rematsim: no plan saved: {planned.row.message}", err=True)
+        tell(f"no plan saved: {planned.row.message}")
     if planned.plan is not None:
         save_timeline_of(planned.row, given["timeline"])
     return 0 if planned.row.status == "ok" else NOT_OK

@@ -5,15 +5,17 @@ Which figures there are, and what they need, is known to `rematsim.analysis` alo
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InputError
+from ..traces.wording import printable
 from . import options
 from .loading import load_of_plan
-from .output import print_json
+from .output import print_json, tell
 from .progress import Waiting
 
 if TYPE_CHECKING:
@@ -74,13 +76,14 @@ def command(
     before = set(Path(out).iterdir()) if out and Path(out).is_dir() else set()
     written = plot(source, kind, out, run, highest, plan_bytes, **chosen)
     for replaced in sorted(before.intersection(written)):
-        click.echo(f"rematsim: note: {replaced} was there before, and is replaced", err=True)
+        tell(f"note: {replaced} was there before, and is replaced")
     paths = list(map(str, written))
     if as_json:
         print_json(paths)
         return
+    is_terminal = sys.stdout.isatty()
     for path in paths:
-        click.echo(path)
+        click.echo(printable(path) if is_terminal else path)  # a program needs it as it is
 
 
 def _planned(run: RunResult) -> int:

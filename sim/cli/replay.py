@@ -12,7 +12,7 @@ import click
 
 from . import options
 from .loading import load_given
-from .output import check_writable, print_json
+from .output import check_writable, print_json, tell
 from .telling import print_floor, print_run
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         print_floor(result, loaded)
     if save_run is not None:
         result.save(save_run)
-        click.echo(f"rematsim: saved the run in {save_run}", err=True)
+        tell(f"saved the run in {save_run}")
     save_timeline_of(result, given["timeline"])
     if save_plan is not None:
         _save_plan(loaded, result, save_plan, trace)
@@ -98,7 +98,7 @@ def save_timeline_of(result: RunResult, path: str | None) -> None:
         from ..analysis.chrome_traces import save_timeline
 
         save_timeline(result, path)
-        click.echo(f"rematsim: saved the timeline in {path}", err=True)
+        tell(f"saved the timeline in {path}")
 
 
 def plan_source(trace: str) -> str:
@@ -113,8 +113,8 @@ def _save_plan(trace: Trace, result: RunResult, path: str, source: str) -> None:
     from ..workload import workload
 
     if result.status != "ok":
-        click.echo(f"rematsim: no plan saved: the run ended {result.status}", err=True)
+        tell(f"no plan saved: the run ended {result.status}")
         return
     plan = plan_of_run(workload(trace, result.mutation).program, result)
     save_plan(replace(plan, source=plan_source(source)), path)
-    click.echo(f"rematsim: saved the plan in {path}", err=True)
+    tell(f"saved the plan in {path}")

@@ -19,6 +19,7 @@ from .output import (
     name_cell,
     print_json,
     print_table,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def command(files: tuple[str, ...], out: str | None, as_json: bool, **given: Any
 
         lettered = dict(zip(both.labels, both.runs, strict=True))
         save_figure(compared_runs_figure(lettered, names), out)
-        click.echo(f"rematsim: drawn in {out}", err=True)
+        tell(f"drawn in {out}")
 
 
 def _runs(

@@ -97,7 +97,8 @@ def print_floors(rows: Sequence[Row], traces: Sequence[Trace]) -> None:
         if missed is not None:
             floors.append(f"{trace.name} {missed[1]:.3f}x")
     if floors:
-        click.echo(f"lowest budget worth trying: {', '.join(floors)} (rematsim info says why)")
+        told = f"lowest budget worth trying: {', '.join(floors)} (rematsim info says why)"
+        click.echo(printable(told))
 
 
 def _trace(row: Row) -> tuple[str, str]:

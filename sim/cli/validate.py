@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import RematsimError
+from ..traces.wording import printable
 from . import options
 from .loading import load_given, why_impossible
 from .output import print_json
@@ -43,7 +44,7 @@ def command(files: tuple[str, ...], trace: str | None, as_json: bool) -> int:
         verdicts.extend(found)
         for verdict in [] if as_json else found:
             state = verdict["error"] or f"{verdict['file']}: ok ({_told(verdict)})"
-            click.echo(" ".join(str(state).splitlines()))
+            click.echo(printable(" ".join(str(state).splitlines())))
     if as_json:
         print_json(verdicts)
     return int(any(verdict["error"] for verdict in verdicts))
