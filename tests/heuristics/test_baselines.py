@@ -39,12 +39,12 @@ def test_on_models(name: str, rate: str) -> None:
     trace = load_trace(name)
     graph = workload(trace).graph
     least, most = least_budget(graph)[0], naive_peak_bytes(graph)
-    methods = MOVING if graph.n_nodes < 40 else ("capuchin", "pofo", "joint")
+    methods = MOVING if graph.n_nodes < 40 else ("capuchin", "pofo")
     for budget in ((3 * least + most) // 4, (least + most) // 2):
         check(trace, rate, budget, methods)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_on_random_traces(seed: int) -> None:
     check(random_trace(seed, events=24), RATES[seed % 3], 0.8, MOVING)
 
