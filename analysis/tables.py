@@ -84,7 +84,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if reader is None:
         raise InputError(
             f"{path}: unknown kind of file ({path.suffix or 'no suffix'!r}): "
-            f"a table of runs ends in {', '.join(SUFFIXES)}"
+            f"a table of runs ends in {', '.join(SUFFIXES)}; of a trace, rematsim replay and "
+            "rematsim sweep make one"
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file")

@@ -70,8 +70,7 @@ def parse_cluster(text: str) -> str:
         )
     if find_spec("distributed") is None:
         raise MissingExtraError(
-            "a cluster needs dask.distributed, which is not installed: "
-            "pip install 'rematsim[cluster]'"
+            "a cluster needs dask.distributed, which is not installed: pip install distributed"
         )
     return text
 

@@ -173,9 +173,7 @@ def require_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise MissingExtraError(
-            f"tuning needs optuna ({error}): pip install 'rematsim[tune]'"
-        ) from error
+        raise MissingExtraError(f"tuning needs optuna ({error}): pip install optuna") from error
     return optuna
 
 

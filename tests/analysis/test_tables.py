@@ -153,6 +153,7 @@ def test_a_missing_column_is_named(table, tmp_path):
         ("a.run", b"x", "not a saved run, or damaged"),
         ("a.txt", b"", r"unknown kind of file \('.txt'\): a table of runs ends in .csv, .sqlite"),
         ("a", b"", "unknown kind of file"),
+        ("a.trace", b"", "of a trace, rematsim replay and rematsim sweep make one"),
     ],
 )
 def test_a_file_of_another_kind_is_refused_in_one_line(tmp_path, name, content, message):

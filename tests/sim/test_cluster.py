@@ -30,7 +30,7 @@ from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.trace import Trace
 from rematsim.workers import WorkerError
 
-pytest.importorskip("distributed", reason="the extra rematsim[cluster] is not installed")
+pytest.importorskip("distributed", reason="distributed is not installed")
 pytestmark = pytest.mark.xdist_group("cluster")  # one after the other: each starts processes
 
 SECONDS = 120.0  # that a loaded machine may take to start processes

@@ -17,7 +17,7 @@ from rematsim.simulation import Options
 from rematsim.traces.trace import Trace
 from rematsim.tuning import Figure, Search, family_of, tune
 
-pytest.importorskip("optuna", reason="the extra rematsim[tune] is not installed")
+pytest.importorskip("optuna", reason="optuna is not installed")
 
 METHOD = "h_last_step"
 BUDGETS = "0.5x"

@@ -53,6 +53,11 @@ def test_what_looks_like_a_log_or_json_and_no_reader_recognizes_is_taken_for_a_l
     assert find_reader(Content.of_bytes(data, "x")).FORMAT == "DTR log"
 
 
+def test_a_script_is_no_trace_and_the_way_to_one_is_said() -> None:
+    with pytest.raises(TraceError, match="x.py: a script, no trace: rematsim capture"):
+        find_reader(Content.of_bytes(b"import torch\n", "x.py"))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

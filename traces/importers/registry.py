@@ -54,14 +54,16 @@ def find_reader(content: Content) -> Reader:
         if reader.recognizes(head):
             return reader
     if not (head.lstrip()[:1] in (b"", b"{", b"[") or MARK in head):
-        raise TraceError(_unknown(head), content.where)
+        raise TraceError(_unknown(head, content.where), content.where)
     return load_reader(FALLBACK)
 
 
-def _unknown(head: bytes) -> str:
+def _unknown(head: bytes, where: str) -> str:
     """Say of a file that is of no known format what it may be."""
     if head.startswith(SQLITE):
         return "a table of runs (SQLite), no trace: rematsim plot draws it"
+    if where.endswith(".py"):
+        return "a script, no trace: rematsim capture makes one of it"
     return "none of the formats that rematsim reads: see rematsim list formats"
 
 
