@@ -51,6 +51,8 @@ KNOWN_LINES = (
     "rotor",
     "capuchin",
     "pofo",
+    "poet",
+    "joint",
     "annealing",
     "checkmate-lp-rounding",
     "checkmate",
