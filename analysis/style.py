@@ -74,7 +74,12 @@ METHODS = (
     *("large-neighborhood", "knapsack", "min-cut", "every-kth", "m-of-n", "on-demand"),
     *("treewidth", "checkpoint-all", "checkpoint-last", "offload-all", "pofo", "capuchin"),
     *_ABLATIONS[:1],
-    *("Coop", "h_DTE"),  # where the series has markers that no other heuristic has
+    *(
+        "Coop",
+        "h_DTE",
+        "h_DTR_offload",
+        "h_next_use_offload",
+    ),  # where the series has markers that no other heuristic has
     *_ABLATIONS[1:],
 )
 KNOWN = {method: place for place, method in enumerate(METHODS)} | {
