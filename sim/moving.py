@@ -8,7 +8,7 @@ the host alone stays resident to all that looks for what has to be computed agai
 from __future__ import annotations
 
 from .events import log
-from .jit import kernel, shared_kernel
+from .jit import inlineable, kernel, shared_kernel
 from .nextuse import next_use_from
 from .opcodes import DISCARD, EVICT, OFFLOAD, PREFETCH, SAVE, STALL
 from .pool import HOLE, enter, leave
@@ -57,7 +57,7 @@ def wait_to_read(state: State, s: int, cause_call: int) -> None:
     wait_until(state, state.moves[s].readable_at_ns, s, cause_call)
 
 
-@kernel
+@inlineable
 def free_at_ns(state: State, stream: int) -> int:
     """Give when a copy one way can begin, as the clock reads; with half duplex both ways count."""
     free = max(state.next_free[0], state.next_free[stream])
@@ -66,7 +66,7 @@ def free_at_ns(state: State, stream: int) -> int:
     return free  # type: ignore[no-any-return]
 
 
-@kernel
+@inlineable
 def can_be_moved(state: State, s: int) -> bool:
     """Say whether a storage can be brought to the host, and back."""
     link, move = state.link[0], state.moves[s]
