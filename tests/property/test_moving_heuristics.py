@@ -9,7 +9,9 @@ import pytest
 from random_traces import random_trace
 from random_transfers import random_link
 from rematsim.audit import audit
+from rematsim.errors import InputError, UsageError
 from rematsim.opcodes import ACTIONS, DEALLOCATIONS
+from rematsim.plan import plan_of_run
 from rematsim.requirements import requirements
 from rematsim.result import RunResult
 from rematsim.simulation import simulate
@@ -149,3 +151,35 @@ def test_a_changed_log_is_found(heuristic: str, seed: int) -> None:
             changed[column][row] += 1
             object.__setattr__(result, "events", changed)
             assert not audit(trace, result), (row, column)
+
+
+def test_a_user_s_heuristic_moves_data() -> None:
+    """Declared with moves=, it calls the terms; what it says is done, compiled or in Python."""
+    from rematsim.heuristics import heuristic
+    from rematsim.heuristics.terms import cheaper, own_cost, size, time_from_host, time_to_host
+
+    @heuristic("all to the host", moves="on demand")
+    def to_host(state: Any, s: int) -> float:
+        return -size(state, s)
+
+    @heuristic("the cheaper way", moves="on demand")
+    def mine(state: Any, s: int) -> float:
+        move = time_to_host(state, s) + time_from_host(state, s)
+        return cheaper(state, s, 2.0 * own_cost(state, s), move)
+
+    link = "link(d2h=40GB/s,h2d=40GB/s,latency=0)"
+    assert simulate(a_trace(4), to_host, 0.7, link=link).offloaded_bytes == 0
+    moved = simulate(a_trace(4), mine, 0.7, link=link, event_log=True)
+    assert moved.offloaded_bytes
+    assert audit(a_trace(4), moved)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    """Memory with addresses knows no host; a run that moved data is no plan."""
+    with pytest.raises(UsageError, match="memory arena: h_DTR_offload moves data over h100-pcie5"):
+        simulate(a_trace(1), "h_DTR_offload", 0.7, link="h100-pcie5", memory="arena")
+    simulate(a_trace(1), "h_DTR_offload", 0.9, memory="arena")
+    link = "link(d2h=40GB/s,h2d=40GB/s,latency=0)"
+    result = simulate(a_trace(1), "h_DTR_offload", 0.9, link=link, event_log=True)
+    with pytest.raises(InputError, match="it moved data over link"):
+        plan_of_run(workload(a_trace(1)).program, result)
