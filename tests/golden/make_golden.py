@@ -29,6 +29,7 @@ BUDGETS = ("0.3x", "0.5x", "0.8x")
 POLICIES = ("eager", "ignore", "banish")
 WRAPPED = ("sample(h_DTR_eq)", "ignore_small(h_DTR_eq,0.01)")
 SEED = 7
+LINK = "link(d2h=1GB/s,h2d=1GB/s)"
 FEW_CALLS, MANY_CALLS = 1_000, 3_000
 SLOW = ("h_DTR_neighborhood",)  # half a minute on llama_7b
 FIGURES = (
@@ -53,9 +54,10 @@ def methods(trace: Trace) -> list[str]:
 
 
 def run(trace: Trace, method: str, policy: str, budget: str) -> RunResult:
-    """Do the run of a row; with an arena where the method is of no use without addresses."""
+    """Do the run of a row; with an arena, or over a link, where the method is of no use without."""
     memory = "arena" if get(method).needs_addresses else "counter"
-    return simulate(trace, method, budget, deallocation=policy, seed=SEED, memory=memory)
+    link = LINK if get(method).moves else "none"
+    return simulate(trace, method, budget, deallocation=policy, seed=SEED, memory=memory, link=link)
 
 
 def rows(trace_names: Iterable[str]) -> Iterator[tuple[Trace, RunResult, dict[str, str]]]:
