@@ -37,7 +37,7 @@ COLORS = (
 MARKERS = (
     *((shape, "full") for shape in "os^vDP<>*phd"),
     *((shape, "white") for shape in "vDP<>*d"),
-    *((shape, "left") for shape in "os^vD"),
+    *((shape, "left") for shape in "os^vDdh"),
 )
 DASHES: tuple[tuple[float, ...], ...] = (
     (),
@@ -76,6 +76,7 @@ METHODS = (
     *("kusumoto", "optimal", "moccasin", "annealing", "revolve"),
     *("large-neighborhood", "knapsack", "min-cut", "every-kth", "m-of-n", "on-demand"),
     *("treewidth", "checkpoint-all", "checkpoint-last", "offload-all", "pofo", "capuchin"),
+    *("poet", "joint"),
     *_ABLATIONS[:1],
     *("Coop", "h_DTE"),  # where the series has markers that no other heuristic has
     *_ABLATIONS[1:],

@@ -52,6 +52,8 @@ KNOWN_LINES = (
     "rotor",
     "capuchin",
     "pofo",
+    "poet",
+    "joint",
     "annealing",
     "checkmate-lp-rounding",
     "checkmate",

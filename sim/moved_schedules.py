@@ -50,17 +50,36 @@ def evaluate_moves(
     PlanError
         At the first action that cannot be, or that waits for ever.
     """
-    following = _Following(graph, link, inf if budget is None else budget)
+    following = follow_moves(graph, schedule, link, budget)
+    return Evaluation(following.clock - 1, following.lanes.peak)
+
+
+def follow_moves(
+    graph: StaticGraph, schedule: Schedule, link: Link, budget: int | None
+) -> Following:
+    """Follow a schedule with its transfers to the end; give what happened when.
+
+    As `evaluate_moves`.
+    """
+    following = Following(graph, link, inf if budget is None else budget)
     for action, target in zip(schedule.action.tolist(), schedule.target.tolist(), strict=True):
         following.do(action, target)
     following.lanes.reach(inf)
     if any(following.lanes.queues.values()):
         following.fail("a transfer never ends")
-    return Evaluation(following.clock - 1, following.lanes.peak)
+    return following
 
 
-class _Following:
-    """A schedule on its way."""
+class Following:
+    """A schedule on its way.
+
+    Attributes
+    ----------
+    begun : list of int
+        When each computation has begun, in ns.
+    copies : list of Copy
+        All that were issued; their times are clock readings, a nanosecond more.
+    """
 
     def __init__(self, graph: StaticGraph, link: Link, budget: float) -> None:
         self.graph = graph
@@ -68,6 +87,8 @@ class _Following:
         self.lanes.take(graph.fixed_bytes)
         self.clock = 1
         self.place = -1
+        self.begun: list[int] = []
+        self.copies: list[Copy] = []
         self.here: set[int] = set()
         self.arrival: dict[int, Copy] = {}
         self.on_host: dict[int, Copy] = {}
@@ -87,7 +108,7 @@ class _Following:
             self._leave(target)
         elif action == OFFLOAD:
             copy = Copy(self._value(target), True, self.place, self.arrival.get(target))
-            self.lanes.queues[True].append(copy)
+            self._issue(copy)
             self.on_host[target] = copy
             self._leave(target)
         elif action == PREFETCH:
@@ -95,11 +116,15 @@ class _Following:
                 self.fail(f"value {target} is not on the host alone")
             copy = Copy(self._value(target), False, self.place, self.on_host[target])
             self.arrival[target] = copy
-            self.lanes.queues[False].append(copy)
+            self._issue(copy)
             self.here.add(target)
         else:
             self._discard(target)
         self.lanes.settle()
+
+    def _issue(self, copy: Copy) -> None:
+        self.copies.append(copy)
+        self.lanes.queues[copy.is_out].append(copy)
 
     def fail(self, rule: str) -> NoReturn:
         """Refuse the action."""
@@ -130,7 +155,9 @@ class _Following:
         total = sum(self.size[value] for value in made)
         if not lanes.makes_room(total + self.workspace[node]):
             self.fail(f"node {node} waits for room for ever")
-        self.clock = max(self.clock, lanes.now) + self.cost[node]
+        self.clock = max(self.clock, lanes.now)
+        self.begun.append(self.clock - 1)
+        self.clock += self.cost[node]
         lanes.passing = self.workspace[node]
         lanes.take(total)
         for value in made:

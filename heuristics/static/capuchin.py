@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 from ...links import Link
-from ...moved_schedules import evaluate_moves
 from ...static_graph import Schedule, StaticGraph, evaluate, naive_peak_bytes, naive_schedule
+from .baselines import SHARE, SIMPLE, best_of, found_by
 from .clock import Clock
 from .moving import Found, Gap, Moving
-from .offload_all import leads_both_ways, offload_all
-from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .offload_all import leads_both_ways
+from .registry import FEASIBLE, PlannerResult, planner
 from .saving import Needs, always_saved, kept_of_saved, needs
 from .segments import forward_nodes
 from .stages import links_of, schedule_of
@@ -29,7 +29,6 @@ from .sweeping import first_that_fits
 
 SHARES = (1.0, 0.5, 0.0)  # of the values to swap that are hidden
 ENOUGH = 3  # numbers of values that are computed again, from the fewest on
-OWN_SHARE = 0.8  # of the time limit
 
 
 @planner("capuchin", reference="Peng et al., ASPLOS 2020, with times of the trace as measured")
@@ -45,16 +44,11 @@ def capuchin(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    link = link if leads_both_ways(link) else None
-    found = _Plans(graph, budget, link, clock.part(OWN_SHARE)).found()
-    if link is not None:
-        trivial = offload_all(graph, budget, time_limit=clock.left, link=link).schedule
-        if trivial is not None:
-            found.append(Found(*evaluate_moves(graph, trivial, link, budget), trivial))
-    if found:
-        return PlannerResult(FEASIBLE, min(found, key=lambda one: one.cost).schedule)
+    trivial = found_by(SIMPLE, graph, budget, link, clock.part(SHARE))
+    way = link if leads_both_ways(link) else None
+    found = [*_Plans(graph, budget, way, clock).found(), *trivial]
     message = "with all computed again that can be, and all away, it is over the budget"
-    return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
+    return best_of(found, clock, message)
 
 
 class _Plans:

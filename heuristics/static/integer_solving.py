@@ -71,10 +71,28 @@ def relaxed(
 def _solve(
     program: StageProgram, whole: NDArray[np.float64], seconds: float | None
 ) -> dict[str, Any]:
+    status, bound, found = solve_program(program, whole, seconds)
+    kept: Shares | None = None
+    if found is not None:
+        kept = [(*at, float(found[column])) for at, column in program.kept.items()]
+        kept = [share for share in kept if share[2] > 1e-6]
+    return {"status": status, "bound": bound, "kept": kept}
+
+
+def solve_program(
+    program: StageProgram, whole: NDArray[np.float64], seconds: float | None
+) -> tuple[str, float, NDArray[np.float64] | None]:
+    """Solve a program, some of whose columns have to be whole.
+
+    Returns
+    -------
+    tuple
+        How it ended, what is proven of the objective, and the best solution, if there is one.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     if not program.n_columns:
-        return {"status": OPTIMAL, "bound": 0.0, "kept": []}
+        return OPTIMAL, 0.0, np.zeros(0)
     answer = milp(
         program.objective(),
         constraints=LinearConstraint(program.matrix(), program.low, program.high),
@@ -84,19 +102,12 @@ def _solve(
     )
     status = status_of(answer)
     if status == INFEASIBLE:
-        return {"status": INFEASIBLE, "bound": 0.0, "kept": None}
+        return INFEASIBLE, 0.0, None
     bound = answer.mip_dual_bound
     if not whole.any():
         bound = answer.fun if status == OPTIMAL else 0.0
-    kept: Shares | None = None
-    if answer.x is not None:
-        kept = [(*at, float(answer.x[column])) for at, column in program.kept.items()]
-        kept = [share for share in kept if share[2] > 1e-6]
-    return {
-        "status": status,
-        "bound": max(0.0, bound) if bound is not None and np.isfinite(bound) else 0.0,
-        "kept": kept,
-    }
+    is_known = bound is not None and np.isfinite(bound)
+    return status, max(0.0, bound) if is_known else 0.0, answer.x
 
 
 def take_bound(search: Search, problem: StageProblem, found: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ to be away, become a schedule with transfers. Which gaps, is for planners to dec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Int64 = NDArray[np.int64]
+
+Places = Mapping[int, Sequence[int]]  # values, by the computation, counted, before which
 
 
 class Gap(NamedTuple):
@@ -99,17 +101,18 @@ class Moving:
 
     def _longest(self, value: int, uses: list[int]) -> Gap | None:
         """Give the gap of one life of a value that has bytes."""
-        gaps = self._gaps(value, uses)
+        gaps = self.gaps_of(value, uses)
         best = max(gaps, key=lambda gap: (self.is_crowded(gap), self.time_away(gap)), default=None)
         return best if best is None or best.size else None
 
-    def _gaps(self, value: int, uses: list[int]) -> list[Gap]:
+    def gaps_of(self, value: int, uses: list[int]) -> list[Gap]:
+        """Give the gaps of one life of a value, between any two uses."""
         size = int(self.graph.size[value])
         return [Gap(value, size, a, b) for a, b in pairwise(uses) if b > a + 1]
 
     def crowded_gaps(self) -> list[Gap]:
         """Give all gaps in which memory lacks, several of a value's life too; the longest first."""
-        gaps = [gap for life in self.lives for gap in self._gaps(*life)]
+        gaps = [gap for life in self.lives for gap in self.gaps_of(*life)]
         chosen = [gap for gap in gaps if gap.size and self.is_crowded(gap)]
         return sorted(chosen, key=self.time_away, reverse=True)
 
@@ -228,7 +231,10 @@ class Moving:
             before = first = first + int(crowded[-1]) + 1 if len(crowded) else first
             occupied[first : gap.next] += gap.size
             back.setdefault(first, []).append(gap.value)
-        return self._with_transfers(chosen, back)
+        away: dict[int, list[int]] = {}
+        for gap in chosen:
+            away.setdefault(gap.last + 1, []).append(gap.value)
+        return self.with_transfers(away, back)
 
     def _hidden(self, chosen: Sequence[Gap]) -> list[int]:
         """Give the last computations before which prefetches, one by one, come in time."""
@@ -240,20 +246,16 @@ class Moving:
             places.append(max(0, int(np.searchsorted(self.begins, busy_from, side="right")) - 1))
         return places[::-1]
 
-    def _with_transfers(self, chosen: Sequence[Gap], back: dict[int, list[int]]) -> Schedule:
-        away: dict[int, list[int]] = {}
-        for gap in chosen:
-            away.setdefault(gap.last, []).append(gap.value)
+    def with_transfers(self, away: Places, back: Places) -> Schedule:
+        """Issue offloads and prefetches before some computations, offloads first."""
         actions: list[tuple[int, int]] = []
-        leaving: list[int] = []
         at = 0
         pairs: Any = zip(self.schedule.action.tolist(), self.schedule.target.tolist(), strict=True)
         for action, target in pairs:
             if action == COMPUTE:
-                actions += [(OFFLOAD, value) for value in leaving]
+                actions += [(OFFLOAD, value) for value in away.get(at, ())]
                 for value in back.get(at, ()):
                     actions += [(PREFETCH, value), (DISCARD, value)]
-                leaving = away.get(at, [])
                 at += 1
             actions.append((action, target))
         return Schedule.of(actions)

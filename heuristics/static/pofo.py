@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from ...links import Link
-from ...moved_schedules import evaluate_moves
 from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from ..parameters import OneOf, Whole
+from .baselines import SHARE, SIMPLE, best_of, found_by
 from .clock import Clock
 from .moving import Found, Gap, Moving
-from .offload_all import leads_both_ways, offload_all, shares
+from .offload_all import leads_both_ways, shares
 from .pofo_chain import Plan, PofoTable, Rates
-from .registry import FEASIBLE, PlannerResult, planner
-from .rotor import BlockChain, block_ends, rotor
+from .registry import FEASIBLE, PlannerResult, get, planner
+from .rotor import BlockChain, block_ends
 from .rotor_chain import Step
 from .segments import POINTS
 from .sweeping import first_that_fits
@@ -31,7 +31,7 @@ MOST_SLOTS = 100
 MOST_MEMORY, TRIALS, ENOUGH = 1.6, 40, 4
 # Of rotor's plans for so many of these amounts, with so many shares of their gaps offloaded.
 MIXED, MIXED_SHARES = 5, 2
-ROTOR_SHARE, OFFLOAD_SHARE, TABLE_SHARE = 0.3, 0.2, 0.6  # of the time that is left
+TABLE_SHARE = 0.6  # of the time that is left
 
 
 @planner(
@@ -63,21 +63,18 @@ def pofo(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    answers = [rotor(graph, budget, time_limit=clock.part(ROTOR_SHARE).left, points=points)]
+    own_rotor = f"rotor(points={points})"
     if not leads_both_ways(link):
-        return answers[0]
+        return get(own_rotor).plan(graph, budget, time_limit=clock.left)
     assert link is not None
-    limit = clock.part(OFFLOAD_SHARE).left
-    answers.append(offload_all(graph, budget, time_limit=limit, link=link))
-    known = [answer.schedule for answer in answers if answer.schedule is not None]
-    found = [Found(*evaluate_moves(graph, one, link, budget), one) for one in known]
+    names = [own_rotor, *(name for name in SIMPLE if name != "rotor")]
+    found = found_by(names, graph, budget, link, clock.part(SHARE))
     first = int(graph.backward.argmax())
     if first:
         ends = block_ends(graph, points, first)
         search = _Search(BlockChain(graph, first, ends, has_lighter=True), budget, link, clock)
         found += search.found(slots)
-    best = min(found, key=lambda one: one.cost, default=None)
-    return answers[0] if best is None else PlannerResult(FEASIBLE, best.schedule)
+    return best_of(found, clock, "no plan by blocks, and none that moves values alone, fits")
 
 
 class _Search:

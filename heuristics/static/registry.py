@@ -189,8 +189,7 @@ class Planner:
         )
         result = replace(result, solve_seconds=clock.spent)
         if result.schedule is not None and link is not None and moves_values(result.schedule):
-            predicted = evaluate_moves(graph, result.schedule, link, budget)
-            return replace(result, predicted=predicted, bound=float(graph.base_cost))
+            return _held_to(graph, result, evaluate_moves(graph, result.schedule, link, budget))
         return _evaluated(graph, budget, result)
 
 
@@ -213,6 +212,12 @@ def _evaluated(graph: StaticGraph, budget: int | None, result: PlannerResult) ->
     if budget is not None and predicted.peak_bytes > budget:
         message = f"its plan takes {predicted.peak_bytes:,} bytes, the budget is {budget:,}"
         return replace(result, status=NO_PLAN, schedule=None, bound=bound, message=message)
+    return _held_to(graph, result, predicted)
+
+
+def _held_to(graph: StaticGraph, result: PlannerResult, predicted: Evaluation) -> PlannerResult:
+    """Let status and bound agree with what the schedule costs."""
+    bound = max(result.bound or 0, graph.base_cost)
     result = replace(result, bound=min(bound, predicted.cost), predicted=predicted)
     if predicted.cost == graph.base_cost:  # every node runs once, and nothing is cheaper
         return replace(result, status=OPTIMAL, bound_scope=ANY_SCHEDULE)

@@ -62,11 +62,15 @@ class StageProgram:
             for value, last in enumerate(self.last_use)
             for stage in range(problem.producer[value] + 1, last + 1)
         }
+        self._add_host()
         self.whole = set(range(self.n_columns))
         for stage in nodes:
             self._add_stage(stage)
         for value in range(len(problem.size)):
             self._add_life(value)
+
+    def _add_host(self) -> None:
+        """Add columns for what moves; here nothing does."""
 
     def _column(self) -> int:
         self.n_columns += 1
@@ -152,9 +156,13 @@ class StageProgram:
             drops.append((value, self._column()))
             if self.form == "paper":  # in the tight form it follows from R and S
                 self.whole.add(drops[-1][1])
-            blockers = [self._stay(stage + 1, value), *(self._run(stage, v)[0] for v in later)]
+            blockers = [*self._wanted(stage + 1, value), *(self._run(stage, v)[0] for v in later)]
             self._forbid(drops[-1][1], run, always, [terms for terms in blockers if terms])
         return drops
+
+    def _wanted(self, stage: int, value: int) -> list[Terms]:
+        """Give why a value has to be there when a stage starts."""
+        return [self._stay(stage, value)]
 
     def _forbid(self, drop: int, run: Terms, always: float, blockers: list[Terms]) -> None:
         """Drop only after a node that runs, what is not kept, and not read later in the stage."""

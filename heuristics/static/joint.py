@@ -1,0 +1,249 @@
+"""joint: keep, recompute and offload at once by constraint programming, with a bound for all plans.
+
+The program is in ``joint_program.py``. It starts from the best of the other planners, looks for a
+faster plan, and bounds what any plan can reach that computes no node and moves no value more often
+than allowed. Its copies begin whenever they like; the engine's begin as soon as they can. So a
+solution is written as several plans, which differ in where prefetches are issued, and these are
+judged. Larger graphs are solved as groups of nodes, where nothing is proven.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...links import Link
+from ...moved_schedules import follow_moves
+from ...plan import PREFETCH
+from ...static_graph import (
+    Schedule,
+    StaticGraph,
+    evaluate,
+    free_after_last_use,
+    naive_peak_bytes,
+    naive_schedule,
+)
+from ..parameters import Whole
+from .baselines import SIMPLE, best_of, found_by
+from .clock import Clock
+from .coarse import Coarse
+from .joint_program import JointProblem, Timed, joint_plan
+from .moving import Found, Gap, Moving
+from .offload_all import leads_both_ways
+from .placing_copies import Trip, placed
+from .registry import (
+    ANY_SCHEDULE,
+    FEASIBLE,
+    INFEASIBLE,
+    OPTIMAL_FOR_CV,
+    PlannerResult,
+    planner,
+)
+from .solving import solve
+from .stage_problem import stage_problem
+
+OTHERS = ("capuchin", "pofo", *SIMPLE)
+OTHERS_SHARE, SOLVER_SHARE = 0.4, 0.85  # of the time that is left
+BEYOND = "it computes or moves more often than allowed; no plan that does not is faster"
+LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
+
+
+@planner(
+    "joint",
+    reference="ours: Moccasin's intervals in time, with POFO's link",
+    allowed={"runs": Whole(1, 100), "trips": Whole(0, 100)},
+    uses_solver=True,
+)
+def joint(
+    graph: StaticGraph,
+    budget: int | None,
+    *,
+    time_limit: float | None = None,
+    link: Link | None = None,
+    runs: int = 2,
+    trips: int = 1,
+    **_: Any,
+) -> PlannerResult:
+    """Find what to keep, recompute and offload by constraint programming, and bound all plans.
+
+    Parameters
+    ----------
+    graph, budget, time_limit, link
+        As for every planner.
+    runs : int
+        How often a node may be computed.
+    trips : int
+        How often a value may come back from the host, where it goes once.
+    """
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
+    clock = Clock(time_limit)
+    others = found_by(OTHERS, graph, budget, link, clock.part(OTHERS_SHARE))
+    way = link if link is not None and leads_both_ways(link) else Link(0, 0)
+    most = GROUPS if graph.n_nodes > LARGEST else LARGEST
+    search = _Search(Coarse(graph, most), budget, way, runs, trips)
+    search.found = others
+    search.solve(clock)
+    return search.result(clock)
+
+
+class _Search:
+    """The best plan so far, and what is proven."""
+
+    def __init__(self, coarse: Coarse, budget: int, link: Link, runs: int, trips: int) -> None:
+        self.coarse, self.budget, self.link = coarse, budget, link
+        self.graph, self.runs, self.trips = coarse.graph, runs, trips
+        self.found: list[Found] = []
+        self.bound = float(self.graph.base_cost)
+        self.is_proven = False
+        self.message = ""
+
+    @property
+    def best(self) -> Found | None:
+        """The fastest plan."""
+        return min(self.found, key=lambda one: one.cost, default=None)
+
+    def solve(self, clock: Clock) -> None:
+        """Look for a faster plan, and bound all of them."""
+        best = self.best
+        if clock.is_over or (best is not None and best.cost == self.graph.base_cost):
+            return
+        limits = (None if best is None else best.cost, self.runs, self.trips)
+        problem = joint_problem(self.coarse.small, self.budget, self.link, limits)
+        task = joint_plan.__module__, joint_plan.__name__
+        hint = self._hint(problem.ticks)
+        ended = solve(*task, problem, hint, seconds=clock.part(SOLVER_SHARE).left)
+        self.message = ended.message
+        told = ended.told[-1:] if ended.answer is None else [ended.answer["found"]]
+        for timed in told:
+            if timed is not None:
+                self.found += self._plans(timed, problem, clock)
+        if ended.answer is not None and self.coarse.is_same:
+            self._take_bound(ended.answer, problem)
+
+    def _take_bound(self, answer: dict[str, Any], problem: JointProblem) -> None:
+        """Bound plans: where none is faster than the best, by what that takes."""
+        best = self.best
+        if answer["status"] == INFEASIBLE:
+            self.is_proven = True
+            self.bound = float(self.bound if best is None else best.cost)
+            return
+        least = problem.nanoseconds(answer["bound"])
+        self.bound = max(self.bound, float(least if best is None else min(least, best.cost)))
+        self.is_proven = best is not None and self.bound >= best.cost
+
+    def _hint(self, ticks: int) -> Timed:
+        """Give what happens when in the best plan; nothing where groups are solved."""
+        best = self.best
+        if best is None or not self.coarse.is_same:
+            return Timed([], [], [])
+        followed = follow_moves(self.graph, best.schedule, self.link, self.budget)
+        late = np.cumsum(self.graph.cost[best.schedule.order] == 0)
+        begun = [ns * ticks + int(before) for ns, before in zip(followed.begun, late, strict=True)]
+        moved = [(copy.is_out, (copy.start - 1) * ticks, copy.storage.number)
+                 for copy in followed.copies]  # fmt: skip
+        return Timed(
+            list(zip(begun, best.schedule.order.tolist(), strict=True)),
+            [(start, value) for is_out, start, value in moved if is_out],
+            [(start, value) for is_out, start, value in moved if not is_out],
+        )
+
+    def _plans(self, timed: Timed, problem: JointProblem, clock: Clock) -> Iterator[Found]:
+        """Write a solution as plans."""
+        order, places = self.coarse.orders([node for _, node in timed.runs])
+        schedule = free_after_last_use(self.graph, order)
+        if not timed.comes:
+            cost, peak_bytes = evaluate(self.graph, schedule)
+            if peak_bytes <= self.budget:
+                yield Found(cost, peak_bytes, schedule)
+            return
+        moving = Moving(self.graph, schedule, self.budget, self.link)
+        trips = self._trips(moving, timed, problem, [*places, len(order)])
+        yield from placed(moving, trips, clock)
+
+    def _trips(
+        self, moving: Moving, timed: Timed, problem: JointProblem, places: Sequence[int]
+    ) -> list[Trip]:
+        """Give what goes and comes, where it does in a solution."""
+        starts = [start for start, _ in timed.runs]
+        lives: dict[int, list[Gap]] = {}
+        for value, uses in moving.lives:
+            lives.setdefault(value, []).extend(moving.gaps_of(value, uses))
+        left = {value: start for start, value in timed.leaves}
+        trips = []
+        for start, value in timed.comes:
+            read_at = places[bisect_left(starts, start + problem.back[value])]
+            away, back = (places[bisect_left(starts, at)] for at in (left[value], start))
+            gaps = [gap for part in self.coarse.parts[value] for gap in lives.get(part, ())
+                    if gap.last < read_at <= gap.next]  # fmt: skip
+            trips += [(left[value], start, Trip(gap, away, back).moved(0, 0)) for gap in gaps]
+        return [trip for _, _, trip in sorted(trips, key=lambda one: one[:2])]
+
+    def result(self, clock: Clock) -> PlannerResult:
+        """Give the answer."""
+        answer = best_of(self.found, clock, self.message or "nothing that fits was found")
+        scope = f"at most {self.runs} runs of a call and {self.trips} returns of a value"
+        status, message = answer.status, answer.message or self.message
+        if answer.schedule is not None and self.is_proven:
+            message = BEYOND
+            if self._is_within(answer.schedule):
+                status, message = f"{OPTIMAL_FOR_CV}{self.runs}", ""
+        details = {"runs": self.runs, "trips": self.trips, "groups": self.coarse.small.n_nodes}
+        return replace(
+            answer,
+            status=status,
+            bound=self.bound,
+            bound_scope=scope if self.bound > self.graph.base_cost else ANY_SCHEDULE,
+            message=message,
+            details=details,
+        )
+
+    def _is_within(self, schedule: Schedule) -> bool:
+        """Say whether a plan does nothing more often than allowed."""
+        runs = np.bincount(schedule.order, minlength=1).max()
+        comes = schedule.target[schedule.action == PREFETCH]
+        trips = np.bincount(comes, minlength=1).max()
+        return bool(runs <= self.runs and trips <= self.trips)
+
+
+def joint_problem(
+    graph: StaticGraph, budget: int, link: Link, most: tuple[int | None, int, int]
+) -> JointProblem:
+    """Make the program of a graph: less than so many ns, so many runs and trips."""
+    cost, most_runs, most_trips = most
+    stages = stage_problem(graph, budget, None if cost is None else cost - 1)
+    runs = [min(most_runs, stages.most_runs(node)) for node in range(graph.n_nodes)]
+    n_timeless = sum(count for count, ns in zip(runs, graph.cost.tolist(), strict=True) if not ns)
+    ticks = n_timeless + 1
+    out, back = (
+        [of(size) for size in graph.size.tolist()] for of in (link.to_host_ns, link.from_host_ns)
+    )
+    if cost is None:
+        moved = sum(ns or 0 for ns in out + back) * most_trips
+        cost = int((graph.cost * runs).sum()) + moved + 1
+    idle = graph.last_reader - graph.producer > 1
+    return JointProblem(
+        duration=[ns * ticks or 1 for ns in graph.cost.tolist()],
+        out=[(ns or 0) * ticks for ns in out],
+        back=[(ns or 0) * ticks for ns in back],
+        size=stages.size,
+        workspace=stages.workspace,
+        capacity=stages.capacity,
+        on_host=graph.size.tolist(),
+        host=link.host_bytes,
+        makes=stages.makes,
+        reads=stages.reads,
+        producer=stages.producer,
+        runs=runs,
+        trips=[
+            most_trips * (there is not None and again is not None and bool(waits))
+            for there, again, waits in zip(out, back, idle.tolist(), strict=True)
+        ],
+        is_half=link.duplex == "half",
+        most=(cost - 1) * ticks + n_timeless,
+        ticks=ticks,
+    )

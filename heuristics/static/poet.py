@@ -1,0 +1,132 @@
+"""poet: Checkmate's integer program with a second storage, the host; what is found is overlapped.
+
+The program counts copies as if compute stood still, as POET does. Its answer, what to compute when
+and what is away between which stages, is written as a plan whose copies go on beside compute, and
+judged as that. Graphs that are too large for it are solved as groups of nodes (``coarse.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ...links import Link
+from ...static_graph import StaticGraph, free_after_last_use, naive_peak_bytes, naive_schedule
+from ..parameters import Number
+from .baselines import SHARE, SIMPLE, best_of, found_by
+from .clock import Clock
+from .coarse import Coarse
+from .moving import Found, Gap, Moving
+from .offload_all import leads_both_ways
+from .poet_program import Copies, poet_plan
+from .registry import FEASIBLE, PlannerResult, planner
+from .solving import DONE, Ended, solve
+from .stage_problem import stage_problem
+
+ANY = 0.0  # slowdowns are allowed
+GROUPS = 40  # of nodes, as which larger graphs are solved
+
+
+@planner(
+    "poet",
+    reference="Patil et al., ICML 2022",
+    allowed={
+        "weight": Number(0, 1000),
+        "slowest": Number(0, 1000),
+    },
+    uses_solver=True,
+)
+def poet(
+    graph: StaticGraph,
+    budget: int | None,
+    *,
+    time_limit: float | None = None,
+    link: Link | None = None,
+    weight: float = 1.0,
+    slowest: float = ANY,
+    **_: Any,
+) -> PlannerResult:
+    """Solve Checkmate's program with a second storage, the host, and overlap what it finds.
+
+    Parameters
+    ----------
+    graph, budget, time_limit, link
+        As for every planner.
+    weight : float
+        What a nanosecond of copying counts beside one of computing. With 1 it is time; with the
+        power of the link over that of the device, POET's energy.
+    slowest : float
+        At most so many times the model's own time, copies not hidden; 0: any.
+    """
+    if budget is None or naive_peak_bytes(graph) <= budget:
+        return PlannerResult(FEASIBLE, naive_schedule(graph))
+    clock = Clock(time_limit)
+    trivial = found_by(SIMPLE, graph, budget, link, clock.part(SHARE))
+    way = link if link is not None and leads_both_ways(link) else Link(0, 0)
+    coarse = Coarse(graph, GROUPS)
+    problem = stage_problem(coarse.small, budget, None)
+    copies = _copies(coarse.small, problem.cost_unit, way, weight, slowest)
+    ended = solve(poet_plan.__module__, poet_plan.__name__, problem, copies, seconds=clock.left)
+    found: list[Found] = []
+    if ended.answer is not None and ended.answer["found"] is not None:
+        found += _overlapped(coarse, ended.answer["found"], budget, way, clock)
+    answer = best_of([*found, *trivial], clock, ended.message or "no plan by stages fits")
+    return replace(answer, message=answer.message or ended.message, details=_details(ended, coarse))
+
+
+def _copies(graph: StaticGraph, unit: int, link: Link, weight: float, slowest: float) -> Copies:
+    """Give what copies of the graph's values take, in a unit of time."""
+
+    def times(of: Callable[[int], int | None]) -> list[float | None]:
+        took = [of(size) for size in graph.size.tolist()]
+        return [None if ns is None else ns / unit for ns in took]
+
+    extra = slowest * graph.base_cost - graph.base_cost
+    host = link.host_bytes
+    return Copies(
+        out=times(link.to_host_ns),
+        back=times(link.from_host_ns),
+        weight=weight,
+        on_host=[0.0 if host is None else part / max(host, 1) for part in graph.size.tolist()],
+        most_extra=math.inf if slowest == ANY else extra / unit,
+    )
+
+
+def _overlapped(
+    coarse: Coarse, told: dict[str, Any], budget: int, link: Link, clock: Clock
+) -> Iterator[Found]:
+    """Write what the program found as plans whose copies go on beside compute."""
+    stages: list[list[int]] = [[] for _ in range(coarse.small.n_nodes)]
+    for stage, node in told["computed"]:
+        stages[stage].append(node)
+    groups: list[int] = []
+    begins: list[int] = []  # by stage
+    for node, before in enumerate(stages):
+        begins.append(len(groups))
+        groups += [*sorted(before), node]
+    order, places = coarse.orders(groups)
+    wanted = [(part, places[begins[stage]])
+              for stage, value in told["comes"] for part in coarse.parts[value]]  # fmt: skip
+    moving = Moving(coarse.graph, free_after_last_use(coarse.graph, order), budget, link)
+    gaps = moving.on_host(away_at(moving, wanted))
+    yield from moving.found([gaps, moving.fewest(gaps)] if gaps else [gaps], clock)
+
+
+def away_at(moving: Moving, wanted: Iterable[tuple[int, int]]) -> list[Gap]:
+    """Give the gaps of some values' lives, each around a place: a computation, counted."""
+    places: dict[int, list[int]] = {}
+    for value, place in wanted:
+        places.setdefault(value, []).append(place)
+    gaps = (gap for value, uses in moving.lives if value in places
+            for gap in moving.gaps_of(value, uses))  # fmt: skip
+    return [g for g in gaps if g.size and any(g.last < at <= g.next for at in places[g.value])]
+
+
+def _details(ended: Ended, coarse: Coarse) -> dict[str, Any]:
+    """Tell of the program: its own optimum and bound, above running everything once."""
+    details: dict[str, Any] = {"groups": coarse.small.n_nodes}
+    if ended.status == DONE:
+        details |= {"program": ended.answer["status"], "program_bound": ended.answer["bound"]}
+    return details
