@@ -74,8 +74,8 @@ METHODS = (
     *("h_last_step_hybrid", "h_MegEngine"),
     *("keep-all", "chen-sqrt", "chen-greedy", "checkmate", "checkmate-lp-rounding", "rotor"),
     *("kusumoto", "optimal", "moccasin", "annealing", "revolve"),
-    *("large-neighborhood", "knapsack", "min-cut", "every-kth", "m-of-n", "on-demand"),
-    *("treewidth", "checkpoint-all", "checkpoint-last", "offload-all", "pofo", "capuchin"),
+    *("large-neighborhood", "knapsack", "offload-all", "every-kth", "m-of-n", "on-demand"),
+    *("treewidth", "checkpoint-all", "pofo", "min-cut", "checkpoint-last", "capuchin"),
     *("poet", "joint"),
     *_ABLATIONS[:1],
     *("Coop", "h_DTE"),  # where the series has markers that no other heuristic has

@@ -160,7 +160,9 @@ def test_the_map_shows_each_winner_by_colour_marker_and_number(moved, labels_are
     markers = {line.get_marker() for line in axes.get_lines()}
     won = {name for name in winners(moved)["method"] if name}
     assert markers == {style.marker for style in line_styles(won).values()}
-    assert len(axes.get_lines()) == 10 and len({p.get_facecolor() for p in axes.patches}) == 5
+    assert len(axes.get_lines()) == 10 and len(axes.patches) == 12
+    faces = {patch.get_facecolor() for patch in axes.patches}
+    assert len(faces) == len(won) + 1  # and white
     labels_are_apart(figure)
 
 
