@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..result import RunResult
 
 LANES = {"compute": "compute", "to_host": "to the host", "from_host": "from the host"}
-LASTING = ("offload", "prefetch", "stall")  # and calls
+LASTING = ("offload", "save", "prefetch", "stall")  # and calls
 INSTANT = ("evict", "deallocate", "banish", "discard", "pin")
 PROCESS = 1
 FIRST_LANE = PROCESS  # the main thread of the process; the others follow it

@@ -60,11 +60,12 @@ KINDS = {
     "recompute": ("computed again", "#882255"),
     "stall": ("waiting", "#E69F00"),
     "offload": ("offloaded", "#0072B2"),
+    "save": ("copied ahead", "#56B4E9"),
     "prefetch": ("prefetched", "#009E73"),
 }
 LANES = {
     "compute": ("compute", "recompute", "stall"),
-    "to the host": ("offload",),
+    "to the host": ("offload", "save"),
     "from the host": ("prefetch",),
 }
 HOST_COLOR = "#BBBBBB"
@@ -125,7 +126,9 @@ def lanes_figure(run: RunResult) -> Figure:
 
 def moves_data(run: RunResult) -> bool:
     """Say whether something is offloaded in the event log of a run."""
-    return run.events is not None and bool(_of_kind(run.events, "offload").any())
+    return run.events is not None and any(
+        _of_kind(run.events, kind).any() for kind in LANES["to the host"]
+    )
 
 
 def busy_shares(events: Mapping[str, Any], kind: str, end: float, bins: int = BINS) -> Float:

@@ -78,7 +78,12 @@ METHODS = (
     *("treewidth", "checkpoint-all", "pofo", "min-cut", "checkpoint-last", "capuchin"),
     *("poet", "joint"),
     *_ABLATIONS[:1],
-    *("Coop", "h_DTE"),  # where the series has markers that no other heuristic has
+    *(
+        "Coop",
+        "h_DTE",
+        "h_DTR_offload",
+        "h_next_use_offload",
+    ),  # where the series has markers that no other heuristic has
     *_ABLATIONS[1:],
 )
 KNOWN = {method: place for place, method in enumerate(METHODS)} | {

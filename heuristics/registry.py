@@ -25,6 +25,9 @@ from .parameters import Rules, check_rules, shown
 Score = Callable[..., float]
 ENTRY_POINTS = "rematsim.heuristics"
 
+# Whether a heuristic moves data.
+MOVES = NOTHING, ON_DEMAND, AHEAD = "", "on demand", "ahead"
+
 PACKAGE = __name__.partition(".")[0]
 
 
@@ -66,6 +69,9 @@ class Heuristic:
         Whether expensive results are placed apart from cheap ones (``partition.PARTITIONS``).
     drops_intermediates : bool
         Whether what is recomputed only to recompute something else is dropped at once.
+    moves : {"", "on demand", "ahead"}
+        Whether it may evict to the host, over a link; and whether what the trace uses next is
+        brought back ahead of that.
     source : str
         Digest of what a user's function is made of, empty for those of the package.
     """
@@ -84,6 +90,7 @@ class Heuristic:
     least_size: float = 0.0
     partition: str = NO_PARTITION
     drops_intermediates: bool = False
+    moves: str = NOTHING
     source: str = field(default="", compare=False)
     allowed: Rules = field(default_factory=dict, repr=False, compare=False)
 
@@ -144,6 +151,7 @@ def heuristic(
     reference: str = "",
     monotone: bool = False,
     offline: bool = False,
+    moves: str = NOTHING,
 ) -> Callable[[Score], Score]:
     """Declare a function ``(state, s) -> float`` as a heuristic.
 
@@ -160,6 +168,9 @@ def heuristic(
         Whether its score can only grow when the evicted neighborhood grows.
     offline : bool
         Whether it looks ahead.
+    moves : {"", "on demand", "ahead"}
+        Whether it evicts to the host what its term `terms.cheaper` says; and whether what the
+        trace uses next is brought back ahead of that.
 
     Returns
     -------
@@ -169,16 +180,21 @@ def heuristic(
     Raises
     ------
     UnknownNameError
-        If the engine does not know one of the needs.
+        If the engine does not know one of the needs, or that way of moving.
     """
     if not isinstance(name, str) or not name.strip():
         raise InputError(f"heuristic {name!r}: its name is a text")
     _check_needs(name, needs)
+    if moves not in MOVES:
+        raise UnknownNameError(f"heuristic {name!r}: moves {moves!r}: it is one of {MOVES}")
 
     def declare(function: Score) -> Score:
         is_ours = function.__module__.startswith(f"{__package__}.")
         function = inlineable(function) if is_ours else function
-        made = Heuristic(name, function, needs, reference, _summary(function), monotone, offline)
+        made = Heuristic(
+            *(name, function, needs, reference, _summary(function), monotone, offline),
+            moves=moves,
+        )
         function.heuristic = made  # type: ignore[attr-defined]
         if is_ours:
             _register(name, _fixed(made))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from ..jit import inlineable
+from ..moving import TO_HOST, can_be_moved, free_at_ns
 from ..space import FREE, NONE
 from ..state import State
 
@@ -100,6 +101,46 @@ def free_neighbor_bytes(state: State, s: int) -> float:
     if state.pieces[piece.after].storage == FREE:
         total += state.pieces[piece.after].size_bytes
     return float(total)
+
+
+@inlineable
+def time_to_host(state: State, s: int) -> float:
+    """Time that an eviction to the host waits, ns: none for a copy that is there; inf: no way."""
+    if state.link[0].is_online == 0:
+        return math.inf
+    move = state.moves[s]
+    if move.is_on_host != 0:
+        return float(max(move.busy_until_ns - state.next_free[0], 0))
+    if not can_be_moved(state, s):
+        return math.inf
+    return float(free_at_ns(state, TO_HOST) - state.next_free[0] + move.to_host_ns)
+
+
+@inlineable
+def time_from_host(state: State, s: int) -> float:
+    """Time that a copy back from the host takes, ns; infinity where there is no way."""
+    if state.link[0].is_online == 0:
+        return math.inf
+    return float(state.moves[s].from_host_ns)
+
+
+@inlineable
+def return_queue(state: State, s: int) -> float:
+    """Time that copies back of all that is on the host alone take, one after another, ns."""
+    return float(state.link[0].away_ns)
+
+
+@inlineable
+def cheaper(state: State, s: int, recompute: float, move: float) -> float:
+    """Give the lower of what computing again costs and what moving does; so the storage will go.
+
+    If it is chosen, it goes to the host where moving costs no more, else it is dropped.
+    """
+    if state.link[0].is_online == 0:
+        return recompute
+    is_moved = move <= recompute and move < math.inf
+    state.moves[s].goes_to_host = is_moved
+    return move if is_moved else recompute
 
 
 @inlineable

@@ -22,6 +22,7 @@ from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger
 from .audit_scores import SCORES, check_choice
 from .errors import InputError
+from .links import NO_LINK, find_link
 from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
         from .audit_transfers import TransferAudit, moves_data
 
         kind = TransferAudit if moves_data(events) else PlanAudit
+    elif find_link(result.row.get("link") or NO_LINK) is not None:
+        from .audit_moves import MovingAudit
+
+        kind = MovingAudit
     try:
         kind(trace, result.row, events).run()
     except Contradiction as found:
@@ -66,7 +71,7 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     return Verdict("GOOD")
 
 
-class _End(Exception):  # noqa: N818
+class End(Exception):  # noqa: N818
     """The run ends here, and how."""
 
 
@@ -79,7 +84,7 @@ class Audit:
         self.trace = trace
         self.row = row
         layout = layout_of(trace, row)
-        self.ledger = Ledger(events, row["budget_bytes"], layout)
+        self.ledger = self.opened(events, layout)
         self.base = int(trace.call_time_ns.sum())
         self.limit = inf if row["slowdown_limit"] is None else row["slowdown_limit"] - 1
         self.score, heuristic = SCORES.get(row["method"]), declared(row["method"])
@@ -88,6 +93,10 @@ class Audit:
         self.drops_intermediates = heuristic is not None and heuristic.drops_intermediates
         self.wanted: list[list[Tensor]] = []  # by call under way: what it found not computed
         self.idle = 0  # the latest recomputations, in a row, that took no time
+
+    def opened(self, events: Any, layout: Any) -> Ledger:
+        """Give the ledger of a log."""
+        return Ledger(events, self.row["budget_bytes"], layout)
 
     def run(self) -> None:
         """Follow the run to where it ended, and compare the row."""
@@ -106,8 +115,9 @@ class Audit:
             for tensor in self.outputs():
                 if not tensor.defined:
                     self._materialize(tensor, "recompute")
+                self.bring_back(tensor.storage, tensor.call, waits=True)
                 self.ledger.pin(tensor.storage)
-        except _End as end:
+        except End as end:
             return str(end)
         return "ok"
 
@@ -208,7 +218,7 @@ class Audit:
             return
         if self._can_be_banished(storage):
             self.ledger.banish(storage)
-        elif self.row["deallocation"] == "eager" and storage.material and not storage.pinned:
+        elif self.row["deallocation"] == "eager" and not storage.evicted and not storage.pinned:
             self.ledger.leave_memory(storage, "deallocate")
 
     def _rebind_storages(self, call: Call) -> None:
@@ -277,16 +287,18 @@ class Audit:
         for p in parents:
             if self.row["deallocation"] != "banish" or p.storage.referenced:
                 p.storage.last_access = ledger.clock
-        missing = [p for p in parents if not p.defined]
+        missing = [p for p in parents if not p.defined or p.storage.away]
         self.wanted.append(missing)
         for p in parents:
-            if p.defined:
+            if p not in missing:
                 ledger.lock(p.storage)
         for p in missing:
             if not p.defined:
                 yield p
+            self.bring_back(p.storage, call)
             ledger.lock(p.storage)
         self._follow_evictions(call)
+        self.wait_for(parents, call)
         if not call.is_constant:
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost
@@ -301,8 +313,9 @@ class Audit:
                 if self._can_be_banished(p.storage):
                     ledger.banish(p.storage)
         is_idle = self.idle > IDLE_REMATS_PER_CALL * len(self.trace.call_time_ns)
-        if self.counts["recompute_ns"] > self.limit * self.base or is_idle:
-            raise _End("thrashed")
+        lost = self.counts["recompute_ns"] + ledger.stall_ns
+        if lost > self.limit * self.base or is_idle:
+            raise End("thrashed")
 
     def _drop_intermediate(self, storage: Storage) -> None:
         """Drop what was recomputed on the way, if no call under way waits to read it."""
@@ -338,23 +351,40 @@ class Audit:
         ledger = self.ledger
         while not ledger.fits(call, taken := self._taken_over(call)):
             if ledger.due is None and not ledger.can_make_room():
-                raise _End("oom")
-            is_window = ledger.has_window()
-            why = f"{ledger.memory} + {call.request(taken)} bytes are over the budget"
-            row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
-            self._follow_eviction(call, row)
-            while is_window and ledger.goes_with(row):
-                self._follow_eviction(call, ledger.take("evict", "it is of the same window"))
+                raise End("oom")
+            self.follow_choice(call, call.request(taken))
+
+    def follow_choice(self, call: Call, wanted: int) -> None:
+        """Compare what is evicted at once for so many bytes."""
+        ledger, is_window = self.ledger, self.ledger.has_window()
+        why = f"{ledger.memory} + {wanted} bytes are over the budget"
+        row = ledger.take("evict", why if ledger.layout is None else "it finds no place")
+        self._follow_eviction(call, row)
+        while is_window and ledger.goes_with(row):
+            self._follow_eviction(call, ledger.take("evict", "it is of the same window"))
 
     def _follow_eviction(self, call: Call, row: Row) -> None:
         """Compare one of them."""
         victim = self.ledger.victim(row)
         if row.columns["cause_call"] != call.number:
             raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
-        if self.score is not None:
-            check_choice(self.score, self.ledger, row, victim)
+        check_choice(self.scores(), row, victim)
         self.ledger.leave_memory(victim, "evict", row)
         self.counts["evict"] += 1
+
+    def scores(self) -> dict[Storage, float]:
+        """Score the pool; nothing where the heuristic is not known."""
+        if self.score is None:
+            return {}
+        return {s: self.score(self.ledger, s) for s in self.ledger.pool}
+
+    # What only runs that move data do (`audit_moves.py`).
+
+    def bring_back(self, storage: Storage, call: Call, waits: bool = False) -> None:
+        """Follow a storage back from the host, if it is there."""
+
+    def wait_for(self, parents: list[Tensor], call: Call) -> None:
+        """Follow the waiting for what is on its way."""
 
 
 def _part(values: Any, offsets: Any, index: int) -> list[int]:

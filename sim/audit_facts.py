@@ -79,6 +79,7 @@ class Storage:
     readers: list[Tensor] = field(default_factory=list)  # tensors that have it as a parent
     last_access: float = -inf
     material: bool = False
+    away: bool = False  # on the host alone
     pinned: bool = False
     banished: bool = False
     was_recomputed: bool = False  # ever
@@ -89,6 +90,11 @@ class Storage:
     def cost(self) -> int:
         """Cost of the distinct calls that made its tensors."""
         return sum(call.cost for call in {t.call for t in self.tensors})
+
+    @property
+    def evicted(self) -> bool:
+        """Whether it has to be computed before it can be read."""
+        return not (self.material or self.away)
 
     @property
     def referenced(self) -> bool:
@@ -112,8 +118,8 @@ class Storage:
         return {s for s in found if s is not self and not s.banished}
 
     def evicted_neighbors(self) -> set[Storage]:
-        """Parents and children that are not material."""
-        return {s for s in self.parents() | self.children() if not s.material}
+        """Parents and children that are evicted."""
+        return {s for s in self.parents() | self.children() if s.evicted}
 
 
 FINDINGS = {

@@ -60,8 +60,11 @@ class Classes:
 class Ledger:
     """Memory as derived, compared change by change with the rows of a log."""
 
+    columns: tuple[str, ...] = COLUMNS
+    stall_ns = 0
+
     def __init__(self, events: Any, budget_bytes: int | None, layout: Layout | None = None) -> None:
-        self.rows = _rows(events, COLUMNS if layout is None else COLUMNS + ADDRESS_COLUMNS)
+        self.rows = _rows(events, self.columns + (ADDRESS_COLUMNS if layout is not None else ()))
         self.due: Row | None = next(self.rows, None)
         self.budget = inf if budget_bytes is None else budget_bytes
         self.layout = layout
@@ -104,6 +107,10 @@ class Ledger:
             return False
         is_eviction = self.due.action == row.action
         return is_eviction and bool(self.due.columns["score"] == row.columns["score"])
+
+    def move_ns(self, storage: Storage) -> float:
+        """Give how long moving a storage to the host and back takes: there is no way."""
+        return inf
 
     def create(self, call: Call, results: list[tuple[int, int]]) -> None:
         """Make a call's tensors from sizes and aliases."""
@@ -148,7 +155,7 @@ class Ledger:
             self._compare_address(row, places.get(t))
         for t in [*(t for t in call.results if t is not wanted), wanted]:
             t.defined = True
-            if not t.storage.material:
+            if t.storage.evicted:
                 t.storage.material = True
                 t.storage.was_recomputed |= action == "recompute"
                 self.classes.remove(t.storage)
@@ -189,7 +196,7 @@ class Ledger:
 
     def _banish(self, storage: Storage) -> None:
         """Let a storage be banished, and pin those computed from it."""
-        if storage.material:
+        if not storage.evicted:
             self.leave_memory(storage, "banish")
         else:
             self._compare_address(self.expect("banish", storage, 0, self.memory), None)

@@ -17,11 +17,11 @@ Score = Callable[[Ledger, Storage], float]
 
 
 def _evicted(start: Storage, step: Callable[[Storage], set[Storage]]) -> set[Storage]:
-    """Give what is reached in one direction through storages that are not material."""
+    """Give what is reached in one direction through storages that are evicted."""
     found: set[Storage] = set()
     ahead = {start}
     while ahead:
-        ahead = {s for one in ahead for s in step(one) if not s.material} - found
+        ahead = {s for one in ahead for s in step(one) if s.evicted} - found
         found |= ahead
     return found
 
@@ -41,7 +41,7 @@ def _total(storages: set[Storage]) -> int:
     return sum(s.cost for s in storages)
 
 
-def _quotient(numerator: int, *factors: float) -> float:
+def _quotient(numerator: float, *factors: float) -> float:
     """Divide by a product in float64; by zero it is infinite."""
     product = 1.0
     for factor in factors:
@@ -72,6 +72,12 @@ def _neighborhood(ledger: Ledger, s: Storage) -> float:
     return _quotient(s.cost + _total(around), s.size, ledger.clock - latest)
 
 
+def _offload(ledger: Ledger, s: Storage) -> float:
+    """Give the cheaper of h_DTR_eq's cost and of moving, over size and staleness."""
+    cost = min(COSTS["eq"](ledger, s), ledger.move_ns(s))
+    return _quotient(cost, s.size, ledger.clock - s.last_access)
+
+
 def _variant(cost: str, by_size: bool, by_staleness: bool) -> Score:
     """Fix what a score is made of."""
     return partial(_score, cost=cost, by_size=by_size, by_staleness=by_staleness)
@@ -83,6 +89,7 @@ SCORES: dict[str, Score] = {
     "h_DTR_local": _variant("local", True, True),
     "h_DTR_neighborhood": _neighborhood,
     "h_MSPS": _variant("ancestors", True, False),
+    "h_DTR_offload": _offload,
     "h_LRU": lambda _, s: s.last_access,
     "h_size": _variant("one", True, False),
     **{
@@ -97,15 +104,16 @@ SCORES: dict[str, Score] = {
 }
 
 
-def check_choice(score: Score, ledger: Ledger, row: Row, victim: Storage) -> None:
-    """Compare a victim's score, and the victim with the rest of the pool.
+def check_choice(scores: dict[Storage, float], row: Row, victim: Storage) -> None:
+    """Compare a victim's score, and the victim with the rest of the pool, scored in its order.
 
     Raises
     ------
     Contradiction
         If it should have had another score, or another storage should have gone.
     """
-    scores = {s: score(ledger, s) for s in ledger.pool}
+    if not scores:
+        return
     if row.columns["score"] != scores[victim]:
         message = f"its score is {scores[victim]!r}, the log has {row.columns['score']!r}"
         raise row.fail("SCORE_MISMATCH", message)

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from . import memory, neighborhood
 from .classes import join
-from .events import log, log_result
+from .events import NOTHING, log
 from .jit import call_at, kernel, shared_kernel
-from .opcodes import (
-    BANISH,
-    COMPUTE,
-    DROP_DUPLICATE,
-    EVICT,
-    OK,
-    OOM,
-    PIN,
-    RECOMPUTE,
-    TAKE_OVER,
-    THRASHED,
-)
+from .moving import begin_return, bring_ahead, is_away, save_ahead, wait_to_read
+from .opcodes import BANISH, EVICT, OK, OOM, PIN, THRASHED
+from .placed_results import bytes_taken_over, list_taken_over, log_call, own_bytes
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
     drop_intermediate,
     evict,
     hand_over,
-    is_awaited_elsewhere,
     lock,
     obeys_banish,
     occupy,
@@ -48,6 +38,8 @@ CHOOSE, EMPTY_BUFFERS, REACHED_BYTES = 5, 6, 7
 
 # What `choose` answers instead of a number of victims.
 ASK_PYTHON, NAN_SCORE, NO_WINDOW = -1, -2, -3
+
+ONLY_RETURN = 2  # of a frame, in place of whether it computes again: it brings back from the host
 
 
 def run(program: Program, state: State, choose: int) -> int:
@@ -77,6 +69,9 @@ def begin(program: Program, state: State) -> None:
     code, operand = instruction_at(program, state)
     if code == RUN_CALL:
         issue(program, state, operand)
+        if state.link[0].prefetches:
+            save_ahead(program, state, operand)
+            bring_ahead(program, state, operand)
         push(program, state, program.calls[operand].first_result, 0)
     elif code == RETAIN:
         state.holds[operand].references += 1
@@ -86,6 +81,8 @@ def begin(program: Program, state: State) -> None:
         state.run[0].current_call = len(program.calls)
         if not state.defined[operand]:
             push(program, state, operand, 1)
+        elif state.link[0].is_online:
+            push_return(state, operand)
 
 
 @kernel
@@ -173,12 +170,21 @@ def push(program: Program, state: State, t: int, is_remat: int) -> None:
             continue
         if here.policy != BANISH or state.holds[s].references > 0:
             state.storages[s].last_access = state.next_free[0]
-        if state.defined[parent]:
+        if state.defined[parent] and not is_away(state, s):
             lock(state, s)
         else:
             state.pending[end] = parent
             end += 1
     frame.end = end
+    here.depth += 1
+
+
+@kernel
+def push_return(state: State, t: int) -> None:
+    """Begin to bring a tensor back from the host, or to wait for it, for its own sake."""
+    here = state.run[0]
+    frame = state.frames[here.depth]
+    frame.tensor, frame.is_remat, frame.next, frame.end = t, ONLY_RETURN, 0, 0
     here.depth += 1
 
 
@@ -192,87 +198,104 @@ def materialize(program: Program, state: State, choose: int) -> int:
         frame = state.frames[here.depth - 1]
         if frame.next < frame.end:
             parent = state.pending[frame.next]
-            if state.defined[parent]:
-                lock(state, program.tensors[parent].storage)
-                frame.next += 1
-            else:
+            if not state.defined[parent]:
                 push(program, state, parent, 1)
+                continue
+            code = bring_back(program, state, parent, choose)
+            if code != GO_ON:
+                return code
+            lock(state, program.tensors[parent].storage)
+            frame.next += 1
+            continue
+        if frame.is_remat == ONLY_RETURN:
+            code = bring_back(program, state, frame.tensor, choose)
+            if code != GO_ON:
+                return code
+            wait_to_read(state, program.tensors[frame.tensor].storage, NOTHING)
+            here.depth -= 1
             continue
         code = make_room(program, state, program.tensors[frame.tensor].call, choose)
         if code != GO_ON:
             return code
+        if state.link[0].is_online:
+            wait_for_operands(program, state, program.tensors[frame.tensor].call)
         execute(program, state, frame.tensor, frame.is_remat)
         if state.memory[0].peak_bytes >= here.pause_at_bytes:
             return REACHED_BYTES
         here.depth -= 1
         let_go(program, state, program.tensors[frame.tensor].call)
-        if here.remat_ns > here.remat_limit_ns or here.idle_remats > here.idle_limit:
+        if has_thrashed(state):
             return THRASHED
     return GO_ON
 
 
 @kernel
+def has_thrashed(state: State) -> bool:
+    """Say whether rematerialization, and waiting for transfers, has gone over its limit."""
+    here = state.run[0]
+    lost_ns = here.remat_ns + state.link[0].stall_ns
+    return bool(lost_ns > here.remat_limit_ns or here.idle_remats > here.idle_limit)
+
+
+@kernel
 def make_room(program: Program, state: State, c: int, choose: int) -> int:
     """Evict what the heuristic picks until a call's results and workspace fit."""
-    here = state.run[0]
     call = program.calls[c]
     while not memory.fits(
         program, state, c, call.result_bytes - bytes_taken_over(program, state, c)
     ):  # an eviction may change what can be taken over
-        if here.pool_count == 0:
-            return OOM
-        if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
-            return EMPTY_BUFFERS
-        count = here.victims
-        if count == 0:
-            neighborhood.note_choice(state)
-            count = call_at(choose, program, state, c)
-        if count == NAN_SCORE:
-            return NOT_A_NUMBER
-        if count == ASK_PYTHON:
-            return CHOOSE
-        if count == NO_WINDOW:
-            return OOM
-        for i in range(count):
-            evict(program, state, state.victims[i], EVICT, call.origin)
-        here.victims = 0
+        code = evict_what_is_chosen(program, state, c, choose)
+        if code != GO_ON:
+            return code
+    return GO_ON
+
+
+@kernel
+def evict_what_is_chosen(program: Program, state: State, c: int, choose: int) -> int:
+    """Evict once what the heuristic picks, for a call that wants room."""
+    here = state.run[0]
+    if here.pool_count == 0:
+        return OOM
+    if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
+        return EMPTY_BUFFERS
+    count = here.victims
+    if count == 0:
+        neighborhood.note_choice(state)
+        count = call_at(choose, program, state, c)
+    if count == NAN_SCORE:
+        return NOT_A_NUMBER
+    if count == ASK_PYTHON:
+        return CHOOSE
+    if count == NO_WINDOW:
+        return OOM
+    for i in range(count):
+        evict(program, state, state.victims[i], EVICT, program.calls[c].origin)
+    here.victims = 0
     return GO_ON
 
 
 @shared_kernel
-def can_take_over(program: Program, state: State, t: int) -> bool:
-    """Say whether a result may take over the bytes of the operand that it replaces."""
-    tensor = program.tensors[t]
-    old = tensor.takes_over
-    if old < 0 or state.defined[t] or state.storages[old].residence >= BANISHED:
-        return False
-    if state.storages[old].residence == EVICTED:
-        return False
-    call = program.calls[tensor.call]
-    own_locks = 0
-    for i in range(call.first_parent, call.end_parent):
-        own_locks += program.tensors[program.parents[i]].storage == old
-    for earlier in range(call.first_result, t):
-        if program.tensors[earlier].takes_over == old and not state.defined[earlier]:
-            return False
-    hold = state.holds[old]
-    is_given_up = hold.is_irreplaceable and tensor.ends_old  # it cannot be computed again
-    if is_given_up and not is_awaited_elsewhere(program, state, old, tensor.call):
-        own_locks += hold.is_pinned
-    return hold.locks == own_locks
+def bring_back(program: Program, state: State, t: int, choose: int) -> int:
+    """Begin to copy a tensor's storage back that is on the host alone, once there is room."""
+    memory, s = state.memory[0], program.tensors[t].storage
+    if not is_away(state, s):
+        return GO_ON
+    c = program.tensors[state.frames[state.run[0].depth - 1].tensor].call
+    while memory.used_bytes + state.storages[s].size_bytes > memory.budget_bytes:
+        code = evict_what_is_chosen(program, state, c, choose)
+        if code != GO_ON:
+            return code
+    begin_return(state, s, program.calls[c].origin)
+    return GO_ON
 
 
 @shared_kernel
-def bytes_taken_over(program: Program, state: State, c: int) -> int:
-    """Sum the bytes that a call's results need not ask for, as they replace operands in place."""
-    total = 0
-    if not state.run[0].in_place:
-        return total
+def wait_for_operands(program: Program, state: State, c: int) -> None:
+    """Let a call wait until all that it reads has come."""
     call = program.calls[c]
-    for t in range(call.first_result, call.end_result):
-        if can_take_over(program, state, t):
-            total += state.storages[program.tensors[t].storage].size_bytes
-    return total
+    for i in range(call.first_parent, call.end_parent):
+        s = program.tensors[program.parents[i]].storage
+        wait_to_read(state, s, call.origin)
 
 
 @kernel
@@ -307,13 +330,6 @@ def execute(program: Program, state: State, wanted: int, is_remat: int) -> None:
 
 
 @kernel
-def own_bytes(program: Program, state: State, t: int) -> int:
-    """Bytes that a tensor adds: those of its storage, none if it is a view."""
-    s = program.tensors[t].storage
-    return state.storages[s].size_bytes if program.storages[s].root == t else 0
-
-
-@kernel
 def define(program: Program, state: State, t: int, is_remat: int) -> None:
     """Let a tensor be computed, and its storage be resident."""
     if state.defined[t]:
@@ -323,56 +339,6 @@ def define(program: Program, state: State, t: int, is_remat: int) -> None:
     if state.storages[s].residence in (EVICTED, BANISHED):
         state.holds[s].remat_count += is_remat
         occupy(program, state, s)
-
-
-@shared_kernel
-def list_taken_over(program: Program, state: State, c: int) -> int:
-    """Note in ``victims`` the storages whose bytes a call's results are taking; count them."""
-    call = program.calls[c]
-    count = 0
-    for t in range(call.first_result, call.end_result):
-        if can_take_over(program, state, t):
-            state.victims[count] = program.tensors[t].takes_over
-            count += 1
-    return count
-
-
-@shared_kernel
-def log_call(program: Program, state: State, c: int, is_remat: int, before: int) -> None:
-    """Write a call's rows: one for each result placed, one for each dropped again."""
-    call = program.calls[c]
-    end_ns = state.next_free[0] - 1
-    action = RECOMPUTE if is_remat else COMPUTE
-    for t in range(call.first_result, call.end_result):
-        s = program.tensors[t].storage
-        size = own_bytes(program, state, t)
-        if state.run[0].in_place and can_take_over(program, state, t):
-            before -= size
-            log(state, TAKE_OVER, program.tensors[t].takes_over, size, call.origin)
-            row = state.events[state.run[0].events - 1]
-            row.start_ns = row.end_ns = end_ns - call.cost_ns
-            row.memory_after_bytes = before
-        before += size
-        log_result(state, action, call.origin, t, (s, size))
-        row = state.events[state.run[0].events - 1]
-        row.start_ns, row.end_ns = end_ns - call.cost_ns, end_ns
-        row.memory_after_bytes = before
-        note_address(program, state, t)
-    for t in range(call.first_result, call.end_result):
-        if state.defined[t]:
-            before -= own_bytes(program, state, t)
-            s = program.tensors[t].storage
-            log_result(state, DROP_DUPLICATE, call.origin, t, (s, own_bytes(program, state, t)))
-            state.events[state.run[0].events - 1].memory_after_bytes = before
-            note_address(program, state, t)
-
-
-@kernel
-def note_address(program: Program, state: State, t: int) -> None:
-    """Say in the last row of the log where a result was put, be it a second copy."""
-    if state.memory[0].serve != 0:
-        place = t - program.calls[program.tensors[t].call].first_result
-        state.events[state.run[0].events - 1].address = state.placed[place].address
 
 
 @kernel

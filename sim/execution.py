@@ -127,7 +127,7 @@ def run_plan(
         logs_events=event_log,
         memory=model.model,
         memory_settings=model.settings,
-        link=found,
+        link=found if reading.transfers else None,
         transfers=reading.transfers,
     )
     run = Run(reading.program, settings)

@@ -13,10 +13,10 @@ from .errors import InputError, UnknownNameError
 from .heuristics.methods import get
 from .heuristics.registry import Heuristic
 from .live import PEAK, Instant, first_step, instant
-from .opcodes import ACTIONS, BANISH_STORAGE, DEALLOCATE, EVICT
+from .opcodes import ACTIONS, BANISH_STORAGE, DEALLOCATE
 from .overheads import OverheadPart, overhead_parts
 from .result import RunResult
-from .scores import Decision, decisions
+from .scores import FORCED, Decision, decisions
 from .story import NONE, Story
 from .traces.trace import Trace
 from .workload import workload
@@ -203,7 +203,7 @@ class Explanation:
         """
         events, table = self.story.events, self.story.storages
         mine = np.flatnonzero(events["storage"] == storage)
-        left = mine[np.isin(events["action"][mine], (EVICT, DEALLOCATE, BANISH_STORAGE))]
+        left = mine[np.isin(events["action"][mine], (*FORCED, DEALLOCATE, BANISH_STORAGE))]
         placed = np.intersect1d(mine, self.story.placements)
         back = self.causes.returns.get(storage, [])
         told = self.evictions(left.tolist(), scores)
@@ -228,7 +228,7 @@ class Explanation:
         steps = self.story.steps
         again = [n for n, step in enumerate(steps) if step.call == call and step.is_again]
         rows = np.flatnonzero(
-            (self.story.events["cause_call"] == call) & (self.story.events["action"] == EVICT)
+            (self.story.events["cause_call"] == call) & np.isin(self.story.events["action"], FORCED)
         )
         return CallStory(
             call=self.story.name_of(first.call),
@@ -263,7 +263,7 @@ class Explanation:
         list of Eviction
         """
         events = self.story.events
-        forced = [row for row in rows if events["action"][row] == EVICT][:scores]
+        forced = [row for row in rows if events["action"][row] in FORCED][:scores]
         decided = self.decisions(forced) if forced else {}
         found = []
         for row in rows:

@@ -7,11 +7,12 @@ A Program whose instructions are a plan's, checked before as far as that needs n
 from __future__ import annotations
 
 from . import memory
-from .engine import EMPTY_BUFFERS, GO_ON, REACHED_BYTES, bytes_taken_over, instruction_at
+from .engine import EMPTY_BUFFERS, GO_ON, REACHED_BYTES, instruction_at
 from .engine import execute as run_call
 from .events import NOTHING, log
 from .jit import kernel
 from .opcodes import DEALLOCATE, EVICT, OK, OOM, PIN
+from .placed_results import bytes_taken_over
 from .program import Program
 from .residence import evict, lock, pin, unlock
 from .state import EVENT_CAPACITY, EVICTED, RECORD_CAPACITY, State

@@ -63,7 +63,8 @@ class Method:
     def asked(self, options: Options) -> list[object]:
         """Tell apart the cells of the method, by its parameters and the options that it heeds."""
         chosen = [getattr(options, name) for name in OPTIONS]
-        return [repr(self.heuristic.parameters), chosen]
+        link = [options.link] if self.heuristic.moves else []
+        return [repr(self.heuristic.parameters), chosen, *link]
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ ACTIONS = (
     "discard",
     "stall",
     "take_over",
+    "save",
 )
 (
     COMPUTE,
@@ -61,6 +62,7 @@ ACTIONS = (
     DISCARD,
     STALL,
     TAKE_OVER,
+    SAVE,
 ) = range(len(ACTIONS))
 
 # Streams of the time model.

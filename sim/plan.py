@@ -16,6 +16,7 @@ import numpy as np
 from . import opcodes
 from .errors import InputError, PlanError
 from .program import Program
+from .result import NO_LINK
 from .schedules import COMPUTE, FREE, Schedule
 from .static_graph import NO_CALL, StaticGraph
 
@@ -305,6 +306,11 @@ def plan_of_run(program: Program, result: RunResult) -> Plan:
     events, _ = result.logged()
     if result.status != "ok":
         raise InputError(f"plan of a run: it ended {result.status}, and only a whole run is a plan")
+    if result.link not in (None, NO_LINK):
+        raise InputError(
+            f"plan of a run: it moved data over {result.link} as it went; only plans for no link "
+            "can be read off a run"
+        )
     return made_plan(
         _run_actions(program, events),
         result.trace_digest,

@@ -23,6 +23,7 @@ from .opcodes import (
     PHASES,
     PREFETCH,
     RECOMPUTE,
+    SAVE,
     STALL,
     STREAMS,
 )
@@ -114,12 +115,12 @@ def _columns_of_link(run: Run) -> dict[str, Any]:
 def event_columns(run: Run) -> dict[str, Any]:
     """Lay out the event log as the documented columns."""
     rows = run.events()
-    if run.has_transfers:
+    if run.has_transfers and not run.is_online:  # those of online runs are in order
         rows = _by_time(np.concatenate([rows, _never_begun(run, rows.dtype)]))
     count = len(rows)
     columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
     columns["stream"] = np.zeros(count, np.int32)
-    columns["stream"][rows["action"] == OFFLOAD] = STREAMS.index("to_host")
+    columns["stream"][np.isin(rows["action"], (OFFLOAD, SAVE))] = STREAMS.index("to_host")
     columns["stream"][rows["action"] == PREFETCH] = STREAMS.index("from_host")
     if not run.has_addresses:
         columns["address"] = np.full(count, UNKNOWN, np.int64)
@@ -221,6 +222,8 @@ def live_set(trace: Trace, program: Program, run: Run) -> LiveSet:
     state = run.state
     residence = state.storages["residence"]
     is_live = np.isin(residence, (RESIDENT, PINNED, REVIVED))
+    if run.has_transfers and run.is_online:
+        is_live &= state.moves["is_away"] == 0
     category = categories(program)
     sizes = state.storages["size_bytes"]
     sums = {name: int(sizes[is_live & (category == i)].sum()) for i, name in enumerate(CATEGORIES)}

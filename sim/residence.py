@@ -8,6 +8,7 @@ from __future__ import annotations
 from . import classes, memory, neighborhood, pool
 from .events import NOTHING, log
 from .jit import kernel, shared_kernel
+from .moving import go_away, is_away, leave_for_host, lose_host_copy, stays_on_host
 from .opcodes import BANISH, BANISH_STORAGE, DEALLOCATE, EAGER, EVICT, PIN
 from .program import Program
 from .state import (
@@ -36,7 +37,8 @@ def lock(state: State, s: int) -> None:
 def unlock(state: State, s: int) -> None:
     """Let go of a storage; with its last lock it enters the pool again, at the end."""
     state.holds[s].locks -= 1
-    pool.enter(state, s)
+    if not is_away(state, s):  # an operand whose bytes an update in place has taken over
+        pool.enter(state, s)
 
 
 @kernel
@@ -116,8 +118,20 @@ def _count_at(state: State, neighbor: int, change: int, forgets: bool) -> None:
 
 @shared_kernel
 def evict(program: Program, state: State, s: int, action: int, cause_call: int) -> None:
-    """Drop a storage and count it: for want of memory, or as the deallocation policy says."""
+    """Drop a storage and count it: for want of memory, or as the deallocation policy says.
+
+    For want of memory it may go to the host instead; what the policy drops is nowhere any more.
+    """
     run = state.run[0]
+    if state.link[0].is_online:
+        if action == EVICT and stays_on_host(state, s):
+            leave_for_host(program, state, s, cause_call)
+            return
+        if lose_host_copy(state, s):
+            vacate(program, state, s)
+            if action == BANISH_STORAGE:
+                log(state, BANISH_STORAGE, s, 0, NOTHING)
+            return
     vacate(program, state, s)
     memory.free(program, state, s)
     run.evictions += 1
@@ -209,7 +223,10 @@ def hand_over(program: Program, state: State, count: int) -> None:
     given_up = 0
     for i in range(count):
         s = state.victims[i]
-        vacate(program, state, s)
+        if state.link[0].is_online and state.moves[s].is_on_host:
+            go_away(state, s)
+        else:
+            vacate(program, state, s)
         if state.holds[s].is_pinned:
             state.victims[given_up] = s
             given_up += 1

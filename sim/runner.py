@@ -48,8 +48,9 @@ class Settings:
     pause_at_bytes: int | None = None
     memory: str = "counter"  # or a model with addresses
     memory_settings: tuple[int, ...] = ()
-    link: Link | None = None
-    transfers: int = 0  # at most so many
+    link: Link | None = None  # over which data moves
+    transfers: int = 0  # of a plan, at most so many; 0: a heuristic moves data
+    prefetches: bool = False  # ahead of what the trace uses next
     sides: NDArray[np.uint8] | None = None  # by call: where in a hole its results go; None: LOW
     drops_intermediates: bool = False
 
@@ -94,7 +95,8 @@ class Run:
     def __init__(self, program: Program, settings: Settings) -> None:
         self.program = program
         self.has_addresses = settings.memory != "counter"
-        self.has_transfers = settings.transfers > 0
+        self.has_transfers = settings.link is not None
+        self.is_online = settings.transfers == 0
         if self.has_transfers:
             self.state = allocate(
                 program, settings.logs_events, self.has_addresses, settings.transfers
@@ -128,6 +130,8 @@ class Run:
         if self.has_transfers:
             assert settings.link is not None
             self._set_up_transfers(settings.link)
+            self.state.link["is_online"] = self.is_online
+            self.state.link["prefetches"] = settings.prefetches
 
     def _set_up_addresses(self, settings: Settings) -> None:
         """Let memory have addresses, which are handed out as a model and its settings say."""
@@ -159,7 +163,8 @@ class Run:
 
     def close(self) -> None:
         """Hand the State on to the next run of the Program; it must not be read any more."""
-        _spare[self.program] = self.state
+        if not self.has_transfers:
+            _spare[self.program] = self.state
 
     def finish(self, chooser: Chooser, engine: Entry | None = None) -> int:
         """Run to the end, or to a reason that Python cannot help with; give the engine's code.

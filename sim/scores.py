@@ -21,7 +21,7 @@ from .engine import NO_WINDOW
 from .errors import InputError
 from .heuristics import terms
 from .heuristics.registry import Heuristic
-from .opcodes import EVICT
+from .opcodes import EVICT, OFFLOAD
 from .pool import HOLE
 from .randomness import draw_below
 from .runner import Chooser, Run
@@ -41,6 +41,9 @@ TERMS = {
 }
 # The same numbers in Python, whether kernels are compiled or not.
 draw: Any = getattr(draw_below, "function", draw_below)
+
+
+FORCED = (EVICT, OFFLOAD)  # what a heuristic has chosen
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def decisions(
         If the heuristic does not decide as it did in that run.
     """
     assert result.events is not None
-    evictions = np.flatnonzero(result.events["action"] == EVICT).tolist()
+    evictions = np.flatnonzero(np.isin(result.events["action"], FORCED)).tolist()
     wanted = {place: row for place, row in enumerate(evictions) if row in set(rows)}
     options = options_of(result)
     settings = settings_for(work, heuristic, result.budget_bytes, options)

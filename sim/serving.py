@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .engine import can_take_over, own_bytes
 from .jit import kernel
 from .memory import ASK, DROP, FIT, GIVE_BACK, LARGEST_HOLE, REQUESTS, SETTLE
+from .placed_results import can_take_over, own_bytes
 from .program import Program
 from .space import NONE, SCRATCH
 from .state import State

@@ -17,9 +17,9 @@ from . import choosing, compiled, report, windows
 from .budgets import Budget, parse_budget
 from .errors import HeuristicError, UnknownNameError, UsageError
 from .heuristics.methods import get
-from .heuristics.registry import Heuristic, place_of
+from .heuristics.registry import AHEAD, Heuristic, place_of
 from .jit import Entry, inlineable, is_compiling
-from .links import NO_LINK, parse_link
+from .links import NO_LINK, find_link, parse_link
 from .lowering import MUTATIONS
 from .memory_models import ARENA, CACHING, COUNTER, find_memory, parse_memory
 from .opcodes import DEALLOCATIONS, OK, STATUSES
@@ -56,7 +56,7 @@ class Options:
         The memory model, with its settings: ``counter``, ``arena``, ``arena(small_area=10MiB)``
         (docs/semantics.md, 7).
     link : str
-        What connects device and host (`links`), for planners that move data; online runs do not.
+        What connects device and host (`links`), for methods that move data.
     count_accesses : bool
         Whether to run the plain algorithm and count its work; slow.
     event_log : bool
@@ -191,21 +191,35 @@ def settings_for(
         memory_settings=memory.settings,
         sides=sides(work.trace, work.program, heuristic.partition),
         drops_intermediates=heuristic.drops_intermediates,
+        link=find_link(link_of(heuristic, options)),
+        prefetches=heuristic.moves == AHEAD,
     )
 
 
+def link_of(heuristic: Heuristic, options: Options) -> str:
+    """Give the link of a run: none where the heuristic does not move data."""
+    return options.link if heuristic.moves else NO_LINK
+
+
 def check_memory(heuristic: Heuristic, options: Options) -> None:
-    """Refuse a heuristic that needs addresses where memory has none.
+    """Refuse a heuristic that needs addresses where memory has none, or that knows none.
 
     Raises
     ------
     HeuristicError
-        If it cannot be.
+        If it needs them.
+    UsageError
+        If it moves data, and memory has addresses.
     """
     if heuristic.needs_addresses and not find_memory(options.memory).has_addresses:
         raise HeuristicError(
             f"{heuristic.name}: memory {options.memory}: it evicts neighbors by address: "
             f"give memory={ARENA} (--memory {ARENA}), or {CACHING}"
+        )
+    if link_of(heuristic, options) != NO_LINK and find_memory(options.memory).has_addresses:
+        raise UsageError(
+            f"memory {options.memory}: {heuristic.name} moves data over {options.link}, and is "
+            f"replayed with {COUNTER}: give memory={COUNTER}, or no link"
         )
 
 
@@ -294,20 +308,20 @@ def _result(
 ) -> RunResult:
     is_ok = run.code == OK
     facts = run.facts()
-    counts = options.count_accesses
+    ran, counts = report.columns_of_run(run), options.count_accesses
     return RunResult(
         **report.columns_of_work(work, budget),
-        **report.columns_of_run(run),
+        **ran,
         kind="online",
         method=heuristic.name,
         deallocation=options.deallocation,
         memory=options.memory,
-        link=NO_LINK,
+        link=link_of(heuristic, options),
         search_steps=facts["search_steps"],
         slowdown_limit=options.slowdown_limit,
         seed=options.seed if heuristic.is_random else None,
         status=STATUSES[run.code],
-        slowdown=slowdown(facts["model_ns"], facts["remat_ns"]) if is_ok else None,
+        slowdown=slowdown(facts["model_ns"], facts["remat_ns"], ran["stall_ns"]) if is_ok else None,
         evaluations=facts["evaluations"] if counts else None,
         metadata_accesses=facts["metadata_accesses"] if counts else None,
         run_seconds=run_seconds,

@@ -213,8 +213,9 @@ class State(Bundle):
     placed         record  likewise by result of the call under way; the workspace after the last
     sides          uint8   by call: the end of a free piece at which its results are placed
     link           record  one row of `LINK_FIELDS`
-    moves          record  `MOVE_FIELDS`, by storage; this and the next: of transfers only
+    moves          record  `MOVE_FIELDS`, by storage; this and the next two: of transfers only
     transfers      record  `TRANSFER_FIELDS`, in the order of issue
+    away           int32   those on the host alone, in any order
     ============== ======= ============================================================
     """
 
@@ -246,6 +247,7 @@ class State(Bundle):
     link: Any
     moves: Any
     transfers: Any
+    away: NDArray[np.int32]
 
     LAYOUT: ClassVar[dict[str, Any]] = {
         "run": RUN_FIELDS,
@@ -276,6 +278,7 @@ class State(Bundle):
         "link": LINK_FIELDS,
         "moves": MOVE_FIELDS,
         "transfers": TRANSFER_FIELDS,
+        "away": np.int32,
     }
 
     def __init__(self, **arrays: Any) -> None:
@@ -296,10 +299,8 @@ class State(Bundle):
 
 # What a new run finds put back; the rest is written before it is read.
 PUT_BACK = ("run", "memory", "next_free", "storages", "holds", "defined", "waiting", "mark")
-_ALIGNMENT = 64
-
-
 ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
+_ALIGNMENT = 64
 
 
 def _lengths(
@@ -320,8 +321,7 @@ def _lengths(
         tensors["first_wait"][-1] + calls["end_source"][-1] - calls["first_source"][-1]
     )
     return {
-        "run": 1,
-        "memory": 1,
+        **dict.fromkeys(("run", "memory", "space", "link"), 1),
         "next_free": 3,
         "storages": count,
         "holds": count,
@@ -338,17 +338,16 @@ def _lengths(
         "down": count + 1,
         "recorded": RECORD_CAPACITY + count,
         "text": 12 * (RECORD_CAPACITY + count),
-        "events": EVENT_CAPACITY + 2 * (count + transfers) if logs_events else 1,
-        "space": 1,
-        "link": 1,
-        "moves": count if transfers else 1,
-        "transfers": transfers or 1,
+        "events": EVENT_CAPACITY + 2 * (count + max(transfers, 0)) if logs_events else 1,
+        "moves": count if transfers >= 0 else 1,
+        "transfers": max(transfers, 1),
+        "away": count if transfers == 0 else 1,
         **(with_addresses if has_addresses else dict.fromkeys(ADDRESSED, 1)),
     }
 
 
 def allocate(
-    program: Program, logs_events: bool = False, has_addresses: bool = False, transfers: int = 0
+    program: Program, logs_events: bool = False, has_addresses: bool = False, transfers: int = -1
 ) -> State:
     """Make the State of a run that has not begun.
 
@@ -361,7 +360,7 @@ def allocate(
     has_addresses : bool
         Whether room for pieces is, which a memory model with addresses needs.
     transfers : int
-        How many transfers there may be.
+        How many transfers a plan has; 0 where a heuristic moves data; -1: nothing moves.
     """
     lengths = _lengths(program, logs_events, has_addresses, transfers)
     state, start = _laid_out(lengths)

@@ -1,7 +1,7 @@
 """The records of transfers between device and host, and the constants that stand in them.
 
 Columns of the State (`state.py`), written by the kernels of ``transfers.py`` and
-``transferring.py``; there are some only where a plan moves data.
+``transferring.py`` where a plan moves data, by those of ``moving.py`` where a heuristic does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ LINK_FIELDS = np.dtype(
     [
         ("host_limit_bytes", "i8"),
         ("is_half_duplex", "i8"),
+        ("is_online", "i8"),  # a heuristic moves data, not a plan
+        ("prefetches", "i8"),  # it brings back what the trace uses next, ahead of that
+        ("away_ns", "i8"),  # time that copies back of all that is on the host alone would take
+        ("away", "i8"),  # so many storages are on the host alone: State.away[0:away]
         ("now_ns", "i8"),  # transfers have been followed up to here, as the clock reads
         ("issued", "i8"),  # transfers so far
         ("to_host", "i8"),  # no transfer each way before this one has not ended
@@ -48,7 +52,7 @@ TRANSFER_FIELDS = np.dtype(
     ],
     align=True,
 )
-# What a plan has said so far about a storage, and how long it takes to move.
+# Where a storage is, as a plan has said so far or a heuristic has chosen; how long moving takes.
 MOVE_FIELDS = np.dtype(
     [
         ("to_host_ns", "i8"),
@@ -57,6 +61,12 @@ MOVE_FIELDS = np.dtype(
         ("is_on_host", "i4"),  # likewise
         ("arrival", "i4"),  # the PREFETCH that brings it, or NO_TRANSFER
         ("departure", "i4"),  # the OFFLOAD that made the host copy, or NO_TRANSFER
+        # Of runs that a heuristic decides; these know is_on_host, too.
+        ("busy_until_ns", "i8"),  # the latest copy of it ends then, as the clock reads
+        ("readable_at_ns", "i8"),  # the latest copy back likewise
+        ("away_slot", "i4"),  # index into State.away
+        ("is_away", "u1"),  # on the host alone
+        ("goes_to_host", "u1"),  # as it was scored last: moving it is cheaper than computing it
     ],
     align=True,
 )

@@ -23,7 +23,8 @@ from .following import (
     drop,
 )
 from .jit import kernel, shared_kernel
-from .opcodes import DEALLOCATE, EVICT, OK, OOM, PIN, STALL
+from .moving import wait_until
+from .opcodes import DEALLOCATE, EVICT, OK, OOM, PIN
 from .pool import leave
 from .program import Program
 from .residence import lock, pin, unlock, vacate
@@ -170,15 +171,7 @@ def is_behind_prefetch(state: State) -> bool:
 @shared_kernel
 def stall(state: State, s: int, cause_call: int) -> None:
     """Let the clock go on to where the transfers are, if it is behind: compute has waited."""
-    link = state.link[0]
-    waited = link.now_ns - state.next_free[0]
-    if waited <= 0:
-        return
-    state.next_free[0] += waited
-    link.stall_ns += waited
-    if state.run[0].logs_events:
-        log(state, STALL, s, 0, cause_call)
-        state.events[state.run[0].events - 1].start_ns -= waited
+    wait_until(state, state.link[0].now_ns, s, cause_call)
 
 
 @kernel

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", "memory",
-                "count_accesses", "seed")  # fmt: skip
+                "count_accesses", "seed", "device", "d2h", "h2d", "latency", "host_memory",
+                "duplex")  # fmt: skip
 
 
 @options.command(
@@ -57,6 +58,7 @@ OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", 
 )
 @click.option("--top", type=click.IntRange(1), help=f"Rows of a table [{SHOWN}; with --json all].")
 @options.run_options(options.single)
+@options.link_options()
 @options.seed_option("heuristics")
 @options.json_option
 @click.pass_context
@@ -103,17 +105,17 @@ def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
     from ..plan_files import load_plan
     from ..simulation import DEFAULT_HEURISTIC, simulate
 
-    cached = not given["no_cache"]
+    cached, link = not given["no_cache"], options.link_given(given)
     if given["plan"] is not None and given["heuristic"] is not None:
         raise click.UsageError("--heuristic: a plan decides for itself")
     plan = None if given["plan"] is None else load_plan(given["plan"])
     trace = load_given(source, cache=cached)
     if plan is not None:
-        asked = {"memory": given["memory"], "event_log": True, "cached": cached}
+        asked = {"memory": given["memory"], "link": link, "event_log": True, "cached": cached}
         return execute(trace, plan, given["budget"], **asked), trace
     heuristic = given["heuristic"] or DEFAULT_HEURISTIC
     ours = options.of_simulate(given)
-    return simulate(trace, heuristic, given["budget"], event_log=True, **ours), trace
+    return simulate(trace, heuristic, given["budget"], event_log=True, link=link, **ours), trace
 
 
 def _show(told: Explanation, given: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ NOT_OK = 3
 )
 @options.budget_option("0.5x")
 @options.run_options(options.single)
+@options.link_options()
 @options.seed_option("heuristics")
 @options.bound_option
 @options.save_run_option
@@ -57,7 +58,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
     from ..bounds import with_bound
     from ..simulation import simulate
 
-    save_plan = given["save_plan"]
+    save_plan, link = given["save_plan"], options.link_given(given)
     check_writable(save_run)
     check_writable(given["timeline"])
     check_writable(save_plan)
@@ -68,6 +69,7 @@ def command(trace: str, save_run: str | None, as_json: bool, **given: Any) -> in
         given["budget"],
         event_log=save_run is not None or save_plan is not None or given["timeline"] is not None,
         live_sets=True,
+        link=link,
         **options.of_simulate(given),
     )
     if given["bound"]:

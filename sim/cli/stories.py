@@ -26,6 +26,7 @@ MOST_NAME = 100  # letters of a call's name in a line
 MOST_CHAIN = 5  # calls of a chain of causes
 LEFT = {
     "evict": "evicted for lack of memory",
+    "offload": "offloaded for lack of memory",
     "deallocate": "the program let go of it",
     "banish": "dropped for good",
 }

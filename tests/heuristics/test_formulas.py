@@ -71,6 +71,9 @@ EXPECTED: dict[str, Scores] = {
     "h_LRU": {"h": 40, "a": 57, "k": 81, "c": 57},
     "h_size": {"h": 1 / 5, "a": 1 / 4, "k": inf, "c": 1 / 6},
     "h_next_use": {"h": 31 / (5 * 52), "a": 3 / (4 * 23), "k": inf, "c": 0},
+    # Without a link there is but one way.
+    "h_DTR_offload": {"h": 31 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 23 / (6 * 24)},
+    "h_next_use_offload": {"h": 31 / (5 * 52), "a": 3 / (4 * 23), "k": inf, "c": 0},
     "h_next_use(exponent=2)": {
         "h": 31 / (5 * 52 * 52),
         "a": 3 / (4 * 23 * 23),

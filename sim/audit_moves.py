@@ -1,0 +1,251 @@
+"""The auditor of replays whose heuristic moves data: derives transfers, stalls and host memory.
+
+From the log it takes which storage is evicted, and which is copied ahead of any need. When each
+copy begins and ends, who waits for it, and what is on the host then, is derived.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from .audit import Audit, End
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_ledger import COLUMNS, Ledger
+from .audit_scores import check_choice
+from .links import Link, find_link
+from .state import MAX_CLOCK
+
+STREAMS = {"offload": 1, "save": 1, "prefetch": 2}
+
+
+class MovingLedger(Ledger):
+    """Memory and host memory, with one copy at a time each way."""
+
+    columns = (*COLUMNS, "stream", "host_after_bytes")
+
+    def __init__(self, events: Any, budget_bytes: int | None, link: Link) -> None:
+        super().__init__(events, budget_bytes)
+        self.link = link
+        self.host_limit = inf if link.host_bytes is None else link.host_bytes
+        self.host = self.host_peak = 0
+        self.on_host: set[Storage] = set()
+        self.busy: dict[Storage, int] = {}  # when the latest copy of it ends
+        self.arrival: dict[Storage, int] = {}  # when the latest copy back of it does
+        self.taken_until = {True: 1, False: 1}  # the stream to the host, and that from it
+        self.moved = {True: 0, False: 0}
+
+    def duration(self, storage: Storage, is_out: bool) -> float:
+        """Give how long a copy takes; infinity if there is no way."""
+        way = self.link.to_host_ns if is_out else self.link.from_host_ns
+        taken = way(storage.size)
+        return inf if taken is None or taken > MAX_CLOCK else taken
+
+    def free_at(self, is_out: bool) -> int:
+        """Give when a copy one way can begin."""
+        both = self.taken_until.values() if self.link.duplex == "half" else ()
+        return max(self.clock, self.taken_until[is_out], *both)
+
+    def can_move(self, storage: Storage) -> bool:
+        """Say whether a storage can be brought to the host, and back."""
+        taken = self.duration(storage, True) + self.duration(storage, False)
+        return taken < inf and self.host + storage.size <= self.host_limit
+
+    def move_ns(self, storage: Storage) -> float:
+        """Give how long an eviction to the host waits, and a copy back takes."""
+        back = self.duration(storage, False)
+        if storage in self.on_host:
+            return max(self.busy[storage] - self.clock, 0) + back
+        if not self.can_move(storage):
+            return inf
+        return self.free_at(True) - self.clock + self.duration(storage, True) + back
+
+    def wait(self, until: int, storage: Storage, cause: int) -> None:
+        """Compare a stall up to a time, if it is to come."""
+        if until <= self.clock:
+            return
+        row = self.expect("stall", storage, 0, self.memory, times=(self.clock, until))
+        if row.columns["cause_call"] != cause:
+            raise row.fail("WRONG_CAUSE", f"call {cause} waits")
+        self.stall_ns += until - self.clock
+        self.clock = until
+
+    def copy(self, storage: Storage, is_out: bool) -> tuple[int, int]:
+        """Begin a copy as soon as that can be; give its times."""
+        start = self.free_at(is_out)
+        end = start + int(self.duration(storage, is_out))
+        self.taken_until[is_out] = self.busy[storage] = end
+        self.moved[is_out] += storage.size
+        if is_out:
+            self.on_host.add(storage)
+            self.host += storage.size
+            self.host_peak = max(self.host_peak, self.host)
+        return start, end
+
+    def leave_memory(self, storage: Storage, action: str, row: Row | None = None) -> None:
+        """Let a storage be nowhere, if not on the host alone that is an eviction."""
+        self.wait(self.busy.get(storage, 0), storage, -1)
+        if storage in self.on_host:
+            self.on_host.remove(storage)
+            self.host -= storage.size
+            self.expect("discard", storage, storage.size, self.memory)
+            if storage.away:
+                storage.away = False
+                self._undefine(storage)
+                if action == "banish":
+                    self.expect("banish", storage, 0, self.memory)
+                return
+        super().leave_memory(storage, action, row)
+
+    def go_away(self, storage: Storage) -> None:
+        """Let a storage be on the host alone."""
+        storage.material, storage.away = False, True
+        self.pool.pop(storage, None)
+
+    def _undefine(self, storage: Storage) -> None:
+        if storage in self.on_host:  # an update in place takes its bytes over
+            self.go_away(storage)
+        else:
+            super()._undefine(storage)
+
+    def come_back(self, storage: Storage) -> tuple[int, int]:
+        """Begin to copy a storage back."""
+        storage.material, storage.away = True, False
+        times = self.copy(storage, False)
+        self.arrival[storage] = times[1]
+        self.peak = max(self.peak, self.memory)
+        self._enter(storage)
+        return times
+
+    def _compare(
+        self,
+        row: Row,
+        storage: Storage,
+        size: int,
+        memory: int,
+        times: tuple[int, int] | None = None,
+    ) -> None:
+        super()._compare(row, storage, size, memory, times)
+        derived = {"host_after_bytes": self.host, "stream": STREAMS.get(row.action, 0)}
+        for column, value in derived.items():
+            if row.columns[column] != value:
+                message = f"{column} is {row.columns[column]} and should be {value}"
+                raise row.fail("BYTES_MISMATCH", message)
+
+
+class MovingAudit(Audit):
+    """A replay that is told its victims, and what is copied ahead, by the log."""
+
+    ledger: MovingLedger
+
+    def opened(self, events: Any, layout: Any) -> MovingLedger:
+        """Give the ledger of a log."""
+        link = find_link(self.row["link"])
+        assert link is not None
+        return MovingLedger(events, self.row["budget_bytes"], link)
+
+    def figures(self) -> dict[str, Any]:
+        """Give the row's figures as the log adds up to them."""
+        ledger = self.ledger
+        return super().figures() | {
+            "stall_ns": ledger.stall_ns,
+            "offloaded_bytes": ledger.moved[True],
+            "prefetched_bytes": ledger.moved[False],
+            "host_peak_bytes": ledger.host_peak,
+        }
+
+    def _run_model(self, call: Call) -> None:
+        """Follow what is copied ahead, then a call as the model's own work."""
+        due = self.ledger.due
+        while due is not None and due.action in ("save", "prefetch"):
+            number = int(due.columns["storage"])
+            if due.columns["cause_call"] != -1 or not 0 <= number < len(self.ledger.storages):
+                break
+            storage = self.ledger.storages[number]
+            if due.action == "save":
+                self._save(due, storage)
+            else:
+                self._prefetch_ahead(due, storage, call)
+            due = self.ledger.due
+        super()._run_model(call)
+
+    def _save(self, row: Row, storage: Storage) -> None:
+        ledger = self.ledger
+        if storage not in ledger.pool or storage in ledger.on_host:
+            raise row.fail("NOT_MATERIAL", "it is not free to be copied, or on the host already")
+        is_early = 2 * ledger.memory < ledger.budget
+        if is_early or not ledger.can_move(storage) or ledger.free_at(True) != ledger.clock:
+            raise row.fail("UNEXPECTED_ACTION", "not now: no need, no room, or the stream is taken")
+        times = ledger.copy(storage, True)
+        ledger.expect("save", storage, storage.size, ledger.memory, times=times)
+
+    def _prefetch_ahead(self, row: Row, storage: Storage, call: Call) -> None:
+        ledger = self.ledger
+        if not storage.away:
+            raise row.fail("NOT_ON_HOST", "it is not on the host alone")
+        has_room = ledger.memory + storage.size + call.request({}) <= ledger.budget
+        if not has_room or ledger.free_at(False) != ledger.clock:
+            raise row.fail("OVER_BUDGET", "no room beside the call, or the stream is taken")
+        times = ledger.come_back(storage)
+        ledger.expect("prefetch", storage, storage.size, ledger.memory, times=times)
+
+    def bring_back(self, storage: Storage, call: Call, waits: bool = False) -> None:
+        """Follow a storage back from the host, if it is there, and the wait for it."""
+        ledger = self.ledger
+        if storage.away:
+            while ledger.memory + storage.size > ledger.budget:
+                self.follow_choice(call, storage.size)
+            ledger.wait(ledger.free_at(False), storage, call.number)
+            times = ledger.come_back(storage)
+            row = ledger.expect("prefetch", storage, storage.size, ledger.memory, times=times)
+            if row.columns["cause_call"] != call.number:
+                raise row.fail("WRONG_CAUSE", f"call {call.number} reads it")
+        if waits:
+            ledger.wait(ledger.arrival.get(storage, 0), storage, -1)
+
+    def wait_for(self, parents: list[Tensor], call: Call) -> None:
+        """Follow the waiting for operands that are on their way."""
+        for p in parents:
+            self.ledger.wait(self.ledger.arrival.get(p.storage, 0), p.storage, call.number)
+
+    def _taken_over(self, call: Call) -> dict[Tensor, Storage]:
+        """Leave out what is being copied."""
+        taken = super()._taken_over(call)
+        return {t: s for t, s in taken.items() if self.ledger.busy.get(s, 0) <= self.ledger.clock}
+
+    def follow_choice(self, call: Call, wanted: int) -> None:
+        """Compare one eviction: to the host, or not."""
+        ledger = self.ledger
+        if ledger.due is None and not ledger.pool:
+            raise End("oom")
+        if ledger.due is None:
+            raise Contradiction("LOG_ENDS_EARLY", f"call {call.number} needs {wanted} bytes")
+        victim, scores = ledger.victim(ledger.due), self.scores()
+        if victim in ledger.on_host:
+            ledger.wait(ledger.busy[victim], victim, call.number)
+            row = ledger.take("evict", "it is on the host")
+            ledger.go_away(victim)
+            ledger._compare(row, victim, victim.size, ledger.memory)
+        elif ledger.due.action == "offload":
+            row = self._offload(victim, call)
+        else:
+            row = ledger.take("evict", f"{ledger.memory} + {wanted} bytes are over the budget")
+            ledger.leave_memory(victim, "evict", row)
+            ledger.victims.pop()
+        if row.columns["cause_call"] != call.number:
+            raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
+        check_choice(scores, row, victim)
+        ledger.victims.append(victim.tensors[0].number)
+        self.counts["evict"] += 1
+
+    def _offload(self, victim: Storage, call: Call) -> Row:
+        """Follow a copy to the host, for which the call waits."""
+        ledger = self.ledger
+        row = ledger.take("offload", "it is said to go to the host")
+        if not ledger.can_move(victim) or victim.banished:
+            raise row.fail("UNEXPECTED_ACTION", "it cannot be moved: no way, or the host is full")
+        times = ledger.copy(victim, True)
+        ledger.go_away(victim)
+        ledger._compare(row, victim, victim.size, ledger.memory, times)
+        ledger.wait(times[1], victim, call.number)
+        return row

@@ -1,0 +1,247 @@
+"""Kernels: data that a heuristic moves between device and host (docs/semantics.md, 8).
+
+A copy begins when its stream is free, has its bytes where it goes from then on, and takes a time
+known then: nothing stands in a queue, and nobody waits for what never comes. A storage that is on
+the host alone stays resident to all that looks for what has to be computed again.
+"""
+
+from __future__ import annotations
+
+from .events import log
+from .jit import inlineable, kernel, shared_kernel
+from .nextuse import next_use_from
+from .opcodes import DISCARD, EVICT, OFFLOAD, PREFETCH, SAVE, STALL
+from .pool import HOLE, enter, leave
+from .program import Program
+from .state import MAX_CLOCK, REVIVED, State
+
+NOTHING = -1
+TO_HOST, FROM_HOST = 1, 2  # of State.next_free
+
+
+@kernel
+def is_away(state: State, s: int) -> bool:
+    """Say whether a storage is on the host alone."""
+    return bool(state.link[0].is_online != 0 and state.moves[s].is_away != 0)
+
+
+@kernel
+def is_being_copied(state: State, s: int) -> bool:
+    """Say whether a copy of a storage is under way, in either direction."""
+    return bool(state.link[0].is_online != 0 and state.moves[s].busy_until_ns > state.next_free[0])
+
+
+@shared_kernel
+def wait_until(state: State, time_ns: int, s: int, cause_call: int) -> None:
+    """Let the compute stream wait until the clock reads a time, if it does not yet: a stall."""
+    waited = time_ns - state.next_free[0]
+    if waited <= 0:
+        return
+    state.next_free[0] += waited
+    state.link[0].stall_ns += waited
+    if state.run[0].logs_events:
+        log(state, STALL, s, 0, cause_call)
+        state.events[state.run[0].events - 1].start_ns -= waited
+
+
+@kernel
+def wait_for_copy(state: State, s: int, cause_call: int) -> None:
+    """Let the compute stream wait until no copy of a storage is under way."""
+    if is_being_copied(state, s):
+        wait_until(state, state.moves[s].busy_until_ns, s, cause_call)
+
+
+@kernel
+def wait_to_read(state: State, s: int, cause_call: int) -> None:
+    """Let the compute stream wait until a storage has come back."""
+    wait_until(state, state.moves[s].readable_at_ns, s, cause_call)
+
+
+@inlineable
+def free_at_ns(state: State, stream: int) -> int:
+    """Give when a copy one way can begin, as the clock reads; with half duplex both ways count."""
+    free = max(state.next_free[0], state.next_free[stream])
+    if state.link[0].is_half_duplex:
+        free = max(free, state.next_free[TO_HOST + FROM_HOST - stream])
+    return free  # type: ignore[no-any-return]
+
+
+@inlineable
+def can_be_moved(state: State, s: int) -> bool:
+    """Say whether a storage can be brought to the host, and back."""
+    link, move = state.link[0], state.moves[s]
+    if move.to_host_ns > MAX_CLOCK or move.from_host_ns > MAX_CLOCK:
+        return False
+    size = state.storages[s].size_bytes
+    return bool(link.host_bytes + size <= link.host_limit_bytes)
+
+
+@kernel
+def stays_on_host(state: State, s: int) -> bool:
+    """Say whether a storage that is evicted for want of memory will be on the host."""
+    move = state.moves[s]
+    if state.storages[s].residence == REVIVED:  # nothing will ever read it
+        return False
+    return bool(move.is_on_host != 0 or (move.goes_to_host != 0 and can_be_moved(state, s)))
+
+
+@shared_kernel
+def go_away(state: State, s: int) -> None:
+    """Let a storage be on the host alone."""
+    link, move = state.link[0], state.moves[s]
+    leave(state, s)
+    move.is_away = 1
+    move.away_slot = link.away
+    state.away[link.away] = s
+    link.away += 1
+    link.away_ns += move.from_host_ns
+
+
+@kernel
+def come_back(state: State, s: int) -> None:
+    """Let a storage be on the host alone no more."""
+    link, slot = state.link[0], state.moves[s].away_slot
+    link.away -= 1
+    link.away_ns -= state.moves[s].from_host_ns
+    last = state.away[link.away]
+    state.away[slot] = last
+    state.moves[last].away_slot = slot
+    state.moves[s].is_away = 0
+
+
+@shared_kernel
+def leave_for_host(program: Program, state: State, s: int, cause_call: int) -> None:
+    """Evict a storage to the host; where it is there already, or on its way, it only goes here."""
+    run, move = state.run[0], state.moves[s]
+    size = state.storages[s].size_bytes
+    run.evictions += 1
+    run.pressure_evictions += 1
+    state.recorded[run.recorded] = program.storages[s].root
+    run.recorded += 1
+    if move.is_on_host:
+        wait_for_copy(state, s, cause_call)
+        state.memory[0].used_bytes -= size
+        log(state, EVICT, s, size, cause_call)
+    else:
+        start = free_at_ns(state, TO_HOST)
+        end = start + move.to_host_ns
+        note_host_copy(state, s, end)
+        state.memory[0].used_bytes -= size
+        log_copy(state, OFFLOAD, s, start, cause_call)
+        wait_until(state, end, s, cause_call)
+    go_away(state, s)
+
+
+@kernel
+def note_host_copy(state: State, s: int, end_ns: int) -> None:
+    """Let the host have a copy of a storage; the stream there is taken until it has come."""
+    link, move, size = state.link[0], state.moves[s], state.storages[s].size_bytes
+    state.next_free[TO_HOST] = move.busy_until_ns = end_ns
+    move.is_on_host = 1
+    link.host_bytes += size
+    link.host_peak_bytes = max(link.host_peak_bytes, link.host_bytes)
+    link.offloaded_bytes += size
+
+
+@shared_kernel
+def log_copy(state: State, action: int, s: int, start_ns: int, cause_call: int) -> None:
+    """Write the row of a copy that ends when no other of that storage is under way."""
+    if not state.run[0].logs_events:
+        return
+    log(state, action, s, state.storages[s].size_bytes, cause_call)
+    row = state.events[state.run[0].events - 1]
+    row.start_ns, row.end_ns = start_ns - 1, state.moves[s].busy_until_ns - 1
+    if action == OFFLOAD:
+        row.score = state.run[0].score
+
+
+@shared_kernel
+def begin_return(state: State, s: int, cause_call: int) -> None:
+    """Begin to copy a storage back, for which there is room, once the stream is free."""
+    link, memory, move = state.link[0], state.memory[0], state.moves[s]
+    wait_until(state, free_at_ns(state, FROM_HOST), s, cause_call)
+    size = state.storages[s].size_bytes
+    start = state.next_free[0]
+    move.readable_at_ns = move.busy_until_ns = start + move.from_host_ns
+    state.next_free[FROM_HOST] = move.readable_at_ns
+    memory.used_bytes += size
+    memory.peak_bytes = max(memory.peak_bytes, memory.used_bytes)
+    link.prefetched_bytes += size
+    come_back(state, s)
+    enter(state, s)
+    log_copy(state, PREFETCH, s, start, cause_call)
+
+
+@shared_kernel
+def lose_host_copy(state: State, s: int) -> bool:
+    """Drop the host copy of a storage, if there is one; say whether that was all there was."""
+    move = state.moves[s]
+    wait_for_copy(state, s, NOTHING)
+    if not move.is_on_host:
+        return False
+    size = state.storages[s].size_bytes
+    move.is_on_host = 0
+    state.link[0].host_bytes -= size
+    log(state, DISCARD, s, size, NOTHING)
+    if not move.is_away:
+        return False
+    come_back(state, s)
+    return True
+
+
+@shared_kernel
+def bring_ahead(program: Program, state: State, c: int) -> None:
+    """Begin to bring back what the trace uses next, while there is room beside a call."""
+    link, memory, call = state.link[0], state.memory[0], program.calls[c]
+    while link.away > 0 and free_at_ns(state, FROM_HOST) == state.next_free[0]:
+        s = next_used(program, state, c)
+        if s == NOTHING:
+            return
+        wanted = state.storages[s].size_bytes + call.result_bytes + call.workspace_bytes
+        if memory.used_bytes + wanted > memory.budget_bytes:
+            return
+        begin_return(state, s, NOTHING)
+
+
+@shared_kernel
+def save_ahead(program: Program, state: State, c: int) -> None:
+    """Begin to copy to the host what is used late: it can go at once when room is wanted."""
+    memory = state.memory[0]
+    if 2 * memory.used_bytes < memory.budget_bytes:
+        return  # room is not wanted yet
+    while free_at_ns(state, TO_HOST) == state.next_free[0]:
+        s = worth_saving(program, state, c)
+        if s == NOTHING:
+            return
+        note_host_copy(state, s, state.next_free[0] + state.moves[s].to_host_ns)
+        log_copy(state, SAVE, s, state.next_free[0], NOTHING)
+
+
+@shared_kernel
+def worth_saving(program: Program, state: State, c: int) -> int:
+    """Find what of the pool the trace uses last, and can be back by then."""
+    found, latest = NOTHING, 0
+    back_ns = state.link[0].away_ns  # the copies back that come before
+    for i in range(state.run[0].pool_end):
+        s = state.pool[i]
+        if s == HOLE or state.moves[s].is_on_host or state.storages[s].size_bytes == 0:
+            continue
+        use = next_use_from(program, s, c)
+        if use < 0 or use <= latest or not can_be_moved(state, s):
+            continue
+        until_use = program.call_start_ns[use] - program.call_start_ns[c]
+        if until_use >= state.moves[s].to_host_ns + back_ns + state.moves[s].from_host_ns:
+            found, latest = s, use
+    return found
+
+
+@shared_kernel
+def next_used(program: Program, state: State, c: int) -> int:
+    """Find the storage, of those on the host alone, that the trace uses first from a call on."""
+    found, first = NOTHING, len(program.calls)
+    for i in range(state.link[0].away):
+        s = state.away[i]
+        use = next_use_from(program, s, c)
+        if use >= 0 and (use < first or (use == first and s < found)):
+            found, first = s, use
+    return found
