@@ -16,6 +16,7 @@ from .program import Program
 from .state import MAX_CLOCK, REVIVED, State
 
 NOTHING = -1
+HURRY = 4  # a copy back begins when its use is no farther than so many times all copies back
 TO_HOST, FROM_HOST = 1, 2  # of State.next_free
 
 
@@ -191,11 +192,15 @@ def lose_host_copy(state: State, s: int) -> bool:
 
 @shared_kernel
 def bring_ahead(program: Program, state: State, c: int) -> None:
-    """Begin to bring back what the trace uses next, while there is room beside a call."""
+    """Begin to bring back what the trace uses next, while there is room beside a call.
+
+    There is no hurry while all that is on the host alone could be brought back several times until
+    that use.
+    """
     link, memory, call = state.link[0], state.memory[0], program.calls[c]
     while link.away > 0 and free_at_ns(state, FROM_HOST) == state.next_free[0]:
         s = next_used(program, state, c)
-        if s == NOTHING:
+        if s == NOTHING or until_use_ns(program, s, c) > HURRY * link.away_ns:
             return
         wanted = state.storages[s].size_bytes + call.result_bytes + call.workspace_bytes
         if memory.used_bytes + wanted > memory.budget_bytes:
@@ -229,10 +234,17 @@ def worth_saving(program: Program, state: State, c: int) -> int:
         use = next_use_from(program, s, c)
         if use < 0 or use <= latest or not can_be_moved(state, s):
             continue
-        until_use = program.call_start_ns[use] - program.call_start_ns[c]
+        until_use = until_use_ns(program, s, c)
         if until_use >= state.moves[s].to_host_ns + back_ns + state.moves[s].from_host_ns:
             found, latest = s, use
     return found
+
+
+@kernel
+def until_use_ns(program: Program, s: int, c: int) -> int:
+    """Give the model's own compute from a call to the next that reads a storage; there is one."""
+    use = next_use_from(program, s, c)
+    return program.call_start_ns[use] - program.call_start_ns[c]  # type: ignore[no-any-return]
 
 
 @shared_kernel

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from .links import Link
 
+    Durations = tuple[NDArray[np.int64], NDArray[np.int64]]
+
 PythonChoose = Callable[[Program, State], tuple[int, float]]
 
 
@@ -72,11 +74,15 @@ class Chooser:
 _spare: WeakKeyDictionary[Program, State] = WeakKeyDictionary()
 
 
-def _borrow(program: Program, logs_events: bool, has_addresses: bool) -> State:
-    """Get a State without transfers: what an earlier run of the Program has left, or a new one."""
+def _borrow(program: Program, logs_events: bool, has_addresses: bool, moves: bool) -> State:
+    """Get a State for a run of no plan: what an earlier one of the Program left, or a new one."""
     state = None if logs_events else _spare.pop(program, None)
-    if state is None or (has_addresses and not state.has_addresses):
-        return allocate(program, logs_events, has_addresses)
+    if (
+        state is None
+        or (has_addresses and not state.has_addresses)
+        or (moves and not state.can_move)
+    ):
+        return allocate(program, logs_events, has_addresses, 0 if moves else -1)
     state.put_back()
     return state
 
@@ -97,12 +103,11 @@ class Run:
         self.has_addresses = settings.memory != "counter"
         self.has_transfers = settings.link is not None
         self.is_online = settings.transfers == 0
-        if self.has_transfers:
-            self.state = allocate(
-                program, settings.logs_events, self.has_addresses, settings.transfers
-            )
+        kept = (program, settings.logs_events, self.has_addresses)
+        if self.is_online:
+            self.state = _borrow(*kept, self.has_transfers)
         else:
-            self.state = _borrow(program, settings.logs_events, self.has_addresses)
+            self.state = allocate(*kept, settings.transfers)
         self.code = EMPTY_BUFFERS
         self._chunks: list[NDArray[Any]] = []
         self._sha = hashlib.sha256()
@@ -149,13 +154,7 @@ class Run:
         state.link["is_half_duplex"] = link.duplex == "half"
         state.link["now_ns"] = state.next_free[0]
         state.moves["arrival"] = state.moves["departure"] = NO_TRANSFER
-        sizes, place = np.unique(self.program.storages["size_bytes"][:-1], return_inverse=True)
-        for name, duration in (
-            ("to_host_ns", link.to_host_ns),
-            ("from_host_ns", link.from_host_ns),
-        ):
-            taken = [_or_no_limit(duration(size)) for size in sizes.tolist()]
-            state.moves[name] = np.array(taken, np.int64)[place]
+        state.moves["to_host_ns"], state.moves["from_host_ns"] = _durations(self.program, link)
 
     def ask_memory(self, request: int, subject: int = 0) -> int:
         """Ask the memory model, one with addresses, for something (`serving.py`)."""
@@ -163,8 +162,7 @@ class Run:
 
     def close(self) -> None:
         """Hand the State on to the next run of the Program; it must not be read any more."""
-        if not self.has_transfers:
-            _spare[self.program] = self.state
+        _spare[self.program] = self.state
 
     def finish(self, chooser: Chooser, engine: Entry | None = None) -> int:
         """Run to the end, or to a reason that Python cannot help with; give the engine's code.
@@ -237,6 +235,22 @@ class Run:
         if not self._chunks:
             return np.array(self.state.events[:0])
         return np.concatenate(self._chunks)
+
+
+_known_durations: WeakKeyDictionary[Program, tuple[Link, Durations]] = WeakKeyDictionary()
+
+
+def _durations(program: Program, link: Link) -> Durations:
+    """Give how long each storage takes to the host and back, ns; the last answer is kept."""
+    known = _known_durations.get(program)
+    if known is None or known[0] != link:
+        sizes, place = np.unique(program.storages["size_bytes"][:-1], return_inverse=True)
+        out, back = (
+            np.array([_or_no_limit(way(size)) for size in sizes.tolist()], np.int64)[place]
+            for way in (link.to_host_ns, link.from_host_ns)
+        )
+        known = _known_durations[program] = link, (out, back)
+    return known[1]
 
 
 def _or_no_limit(value: int | None) -> int:

@@ -182,8 +182,8 @@ class State(Bundle):
         what is asked for, in the order of ``ASKED_FIELDS``.
     room : void
         The row of ``memory``.
-    has_addresses : bool
-        Whether there is room for pieces.
+    has_addresses, can_move : bool
+        Whether there is room for pieces, and to note what a heuristic moves.
 
     Notes
     -----
@@ -287,6 +287,7 @@ class State(Bundle):
         self.asked = self.facts[: len(ASKED_FIELDS)]
         self.room = self.memory.view(MEMORY_FIELDS, np.ndarray)[0]
         self.has_addresses = len(self.pieces) > 1
+        self.can_move = len(self.away) > 1
 
     def remember(self, start: NDArray[np.uint8]) -> None:
         """Keep a copy of the bytes of ``PUT_BACK``, from which each later run starts."""
@@ -298,7 +299,8 @@ class State(Bundle):
 
 
 # What a new run finds put back; the rest is written before it is read.
-PUT_BACK = ("run", "memory", "next_free", "storages", "holds", "defined", "waiting", "mark")
+PUT_BACK = (*("run", "memory", "next_free", "storages", "holds", "defined", "waiting", "mark"),
+            *("link", "moves"))  # fmt: skip
 ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
 _ALIGNMENT = 64
 
@@ -331,11 +333,9 @@ def _lengths(
         "scores": 2 * count + 64,
         "frames": len(calls) + 2,
         "pending": len(program.parents) + 1,
-        "victims": count + 1,
         "classes": 4 * count + 64,
         "mark": count,
-        "up": count + 1,
-        "down": count + 1,
+        **dict.fromkeys(("victims", "up", "down"), count + 1),
         "recorded": RECORD_CAPACITY + count,
         "text": 12 * (RECORD_CAPACITY + count),
         "events": EVENT_CAPACITY + 2 * (count + max(transfers, 0)) if logs_events else 1,
