@@ -6,8 +6,8 @@ a long run takes no more than a short one; where several storages share a dot, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -20,7 +20,6 @@ from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..opcodes import ACTIONS
 from .labels import bytes_text
 from .layout import (
     FULL_WIDTH,
@@ -38,6 +37,7 @@ from .layout import (
     place_legends,
 )
 from .scales import bytes_axis
+from .stays import Stay, stays
 from .timelines import (
     CATEGORIES,
     FAR_BUDGET,
@@ -53,11 +53,6 @@ from .timelines import (
 if TYPE_CHECKING:
     from ..result import RunResult
 
-PLACED = (ACTIONS.index("compute"), ACTIONS.index("recompute"))
-GONE = tuple(
-    ACTIONS.index(name) for name in ("drop_duplicate", "evict", "deallocate", "banish", "take_over")
-)
-
 # Dots of the image, each the mean of so many by so many.
 COLUMNS, ROWS, FINENESS = 1240, 560, 3
 HOLE_COLOR = "#FFFFFF"
@@ -65,16 +60,6 @@ PLAN_COLOR = "#009E73"
 
 # Inches.
 PLOT_HEIGHT, STRIP_HEIGHT = 2.8, 0.22
-
-
-class Stay(NamedTuple):
-    """A storage at an address, from one time to another, ns."""
-
-    start: float
-    end: float
-    address: int
-    size: int
-    storage: int
 
 
 def address_figure(run: RunResult, plan_bytes: int | None = None) -> Figure:
@@ -123,22 +108,6 @@ def address_figure(run: RunResult, plan_bytes: int | None = None) -> Figure:
     time_axis(figure, strip, end, bottom)
     write_head(figure, run)
     return figure
-
-
-def stays(events: Mapping[str, Any]) -> Iterator[Stay]:
-    """Follow an event log: where each storage lay, and for how long; second copies as well."""
-    names = ("action", "storage", "start_ns", "address", "bytes")
-    rows = zip(*(np.asarray(events[name]).tolist() for name in names), strict=True)
-    living: dict[int, list[tuple[float, int, int]]] = {}
-    for action, storage, start, address, size in rows:
-        if action in PLACED and address >= 0 and size > 0:
-            living.setdefault(storage, []).append((float(start), address, size))
-        elif action in GONE and living.get(storage):
-            yield Stay(living[storage][-1][0], float(start), *living[storage].pop()[1:], storage)
-    last = float(np.max(events["end_ns"]))
-    for storage, copies in living.items():
-        for start, address, size in copies:
-            yield Stay(start, last, address, size, storage)
 
 
 def image(

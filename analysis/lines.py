@@ -24,6 +24,8 @@ from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
 from .marks import (
     BOUND_COLORS,
     bound_entry,
+    dotted_entry,
+    dotted_options,
     failure_options,
     kind_entries,
     line_entries,
@@ -78,6 +80,8 @@ class PanelOfLines:
         What stands over it.
     points : DataFrame
         As `summaries.curves` returns them; where a column `is_optimal` says so, a point is ringed.
+        A column `static_plan` is a dotted line beside each: the same quantity of the best address
+        plan known.
     bounds : DataFrame or None
         As `gaps.lower_bounds` returns them, of one trace.
     """
@@ -199,6 +203,9 @@ def _draw_line(axes: Axes, line: pd.DataFrame, style: LineStyle, zorder: float) 
     options = style.line_options() | {"label": style.label, "zorder": zorder}
     for part in (line[limited], line[~limited]):
         axes.add_line(Line2D(part["x"], part["median"], **options))
+    if "static_plan" in line:
+        dots = dotted_options(style.color) | {"zorder": zorder - 1}
+        axes.add_line(Line2D(line["x"], line["static_plan"].where(line["median"].notna()), **dots))
     if "is_optimal" in line:
         proven = line[line["is_optimal"]]
         rings = ring_options(style.color) | {"zorder": zorder}
@@ -244,6 +251,8 @@ def _mark_entries(points: pd.DataFrame, panels: Sequence[PanelOfLines]) -> list[
         entries.append(bound_entry())
     if "is_optimal" in points and points["is_optimal"].eq(True).any():
         entries.append(ring_entry())
+    if "static_plan" in points:
+        entries.append(dotted_entry())
     return entries + _failure_entries(points)
 
 
@@ -286,6 +295,7 @@ def _values(panel: PanelOfLines, axis: Quantity) -> NDArray[np.float64]:
     if axis.ceiling is not None:
         bounds = np.minimum(bounds, axis.ceiling)
     points = panel.points
-    values = np.concatenate([points["median"], points["low"], points["high"], bounds, floor])
+    names = [name for name in ("median", "low", "high", "static_plan") if name in points]
+    values = np.concatenate([*(points[name] for name in names), bounds, floor])
     values = values[~np.isnan(values)]
     return values if values.size else np.ones(1)

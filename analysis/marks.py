@@ -16,6 +16,7 @@ from .labels import literal, shorten, told_apart
 from .style import BROKEN, RAIL_MARKS, LineStyle
 
 LABEL_LETTERS = 56
+DOTS = (1.0, 1.2)
 BOUND_COLORS = ("#EFEFEF", "#8C8C8C")  # of the area under it, and of its edge
 
 
@@ -65,6 +66,18 @@ def kind_entries() -> list[Artist]:
 def ring_entry(label: str = "proven optimal") -> Artist:
     """Legend entry of the rings."""
     return Line2D([], [], label=label, **ring_options("black"))
+
+
+def dotted_options(color: str) -> dict[str, Any]:
+    """Keyword arguments for a Line2D of what a static address plan would do."""
+    marker = {"marker": ".", "markersize": 2.0}  # so that one alone is seen
+    return {"color": color, "linestyle": (0.0, DOTS), "linewidth": 1.3, **marker}
+
+
+def dotted_entry() -> Artist:
+    """Legend entry of the dotted lines."""
+    label = "dotted: a static address plan of the same run"
+    return Line2D([], [], label=label, **dotted_options("black"))
 
 
 def bound_entry() -> Artist:

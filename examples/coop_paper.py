@@ -2,7 +2,8 @@
 
 ``python examples/coop_paper.py [--logs dtr-logs.zip]`` sweeps DTR, DTE and Coop in an arena of the
 budget: slowdown, fragmentation and search against the budget, the smallest budget that each
-survives, and the ablation (window alone, with partitioning, with updates in place). Where Coop
+survives, and the ablation (window alone, with partitioning, with updates in place). Beside the
+fragmentation of each run stands that of a static address plan for what it had in memory. Where Coop
 survives less than DTR, its event log says why. Minutes on two cores. Killed and started again, it
 goes on where it was.
 """
@@ -24,14 +25,17 @@ from rematsim.analysis.figures import address_figure, overhead_figure, save_figu
 from rematsim.analysis.lines import PanelOfLines, Quantity, lines_figure, trace_note
 from rematsim.analysis.summaries import curves, lowest_budgets, trace_order
 from rematsim.budgets import expand_budgets
+from rematsim.buffers import max_load
 from rematsim.cli.progress import Progress
 from rematsim.errors import RematsimError
+from rematsim.lifetimes import buffers_of_run
 from rematsim.opcodes import ACTIONS
 from rematsim.result import RunResult, named
 from rematsim.simulation import simulate
 from rematsim.traces.bundled import bundled_traces
 from rematsim.traces.loading import load_trace, load_traces
 from rematsim.traces.trace import Trace
+from rematsim.workers import available_cores, local_workers
 
 BUDGETS = "0.2x:1.0x:0.05x"
 PLAN_SECONDS = 10.0
@@ -63,6 +67,9 @@ LINES = (
 MAIN = ("DTR, bytes counted", "DTR", "DTE", "Coop")
 EXPLAINED = ("DTR", "Coop, window alone", "Coop, and partition", "Coop", "Coop, and dropping")
 ABLATION = tuple(line.name for line in LINES if line.memory == "arena")
+
+SAME_RUN = ["trace_digest", "method", "memory", "mutation", "budget_bytes", "evict_sha"]
+PLANNED = ["plan_bytes", "load_bytes"]
 
 FRAGMENTATION = Quantity("free bytes / budget, before placing", floor=0.0)
 SEARCH = Quantity("pieces looked at for an eviction", floor=None, is_log=True)
@@ -102,6 +109,52 @@ def evaluate(traces: Sequence[Trace], given: argparse.Namespace) -> pd.DataFrame
     )
 
 
+def with_plans(
+    table: pd.DataFrame, traces: Sequence[Trace], given: argparse.Namespace
+) -> pd.DataFrame:
+    """Add what a static address plan leaves free for the same lifetimes, as `static_plan`.
+
+    That is what it needs above the most bytes that live at once, over the budget. Plans that are
+    known from before (``plans.csv``) are not made again.
+    """
+    path = given.out / "plans.csv"
+    known = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=[*SAME_RUN, *PLANNED])
+    chosen = table["line"].isin(MAIN[1:]) & table["status"].eq("ok")
+    wanted = table[chosen & table["fragmentation"].notna()].merge(known, on=SAME_RUN, how="left")
+    missing = wanted[wanted["plan_bytes"].isna()]
+    by_digest = {trace.digest: trace for trace in traces}
+    groups = [rows for _, rows in missing.groupby(["trace_digest", "line"])]
+    _say(f"static address plans of {len(missing)} runs")
+    with local_workers(given.jobs or available_cores()) as workers:
+        running = {
+            workers.submit(plan_runs, by_digest[rows["trace_digest"].iloc[0]], rows)
+            for rows in groups
+        }
+        while running:
+            for ended in workers.wait(running):
+                running.remove(ended)
+                known = pd.concat([known, ended.result()], ignore_index=True)
+                known.to_csv(path, index=False)
+    table = table.merge(known, on=SAME_RUN, how="left")
+    above = (table["plan_bytes"] - table["load_bytes"]).astype("float64")
+    return table.assign(static_plan=above / table["budget_bytes"].astype("float64"))
+
+
+def plan_runs(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
+    """Repeat runs of one line with an event log; plan addresses for what they had in memory."""
+    line = next(line for line in LINES if line.name == rows["line"].iloc[0])
+    found = []
+    for budget in rows["budget_bytes"]:
+        run = simulate(
+            trace, line.heuristic, int(budget), event_log=True,
+            memory=line.memory, mutation=line.mutation,
+        )  # fmt: skip
+        load = max_load(buffers_of_run(run))
+        found.append((address_plan(run, "first-fit", time_limit=None), load))
+    plans = pd.DataFrame(found, columns=PLANNED, index=rows.index)
+    return pd.concat([rows[SAME_RUN], plans], axis=1)
+
+
 def unlimited_peak(trace: Trace) -> int:
     """Give the peak of a trace without a budget, with copies."""
     return simulate(trace, "h_LRU", cached=False).unlimited_peak_bytes
@@ -118,16 +171,20 @@ def figures(table: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
         ("fragmentation", "fragmentation", FRAGMENTATION),
         ("search", "steps_per_eviction", SEARCH),
     ):
-        yield stem, _against_budget(addressed[addressed[column].notna()], column, quantity)
+        shown = addressed[addressed[column].notna()]
+        points = curves(shown, column)
+        if column == "fragmentation":
+            plans = shown[["trace", "line", "budget_bytes", "static_plan"]]
+            points = points.merge(plans, on=["trace", "line", "budget_bytes"], how="left")
+        yield stem, _against_budget(points, quantity)
 
 
-def _against_budget(table: pd.DataFrame, column: str, quantity: Quantity) -> Figure:
-    points = curves(table, column)
+def _against_budget(points: pd.DataFrame, quantity: Quantity) -> Figure:
     panels = []
     for trace in trace_order(points["trace"]):
         of_trace = points[points["trace"].eq(trace)]
         panels.append(PanelOfLines(trace, trace_note(of_trace), of_trace))
-    return lines_figure(panels, quantity, [name for name in MAIN if name in set(table["line"])])
+    return lines_figure(panels, quantity, [name for name in MAIN if name in set(points["line"])])
 
 
 def smallest(table: pd.DataFrame) -> pd.DataFrame:
@@ -143,7 +200,8 @@ def fragmentation(table: pd.DataFrame) -> pd.DataFrame:
     main = table[table["line"].isin(MAIN) & table["status"].eq("ok")]
     survivors = main.groupby(["trace", "budget_fraction"])["line"].transform("nunique")
     both = main[survivors.eq(len(MAIN)) & main["pressure_evictions"].gt(0)]
-    columns = ["slowdown", "fragmentation", "steps_per_eviction", "pressure_evictions"]
+    columns = ["slowdown", "fragmentation", "static_plan", "steps_per_eviction"]
+    columns.append("pressure_evictions")
     return both.groupby(["trace", "line"])[columns].mean()
 
 
@@ -233,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = read_options(arguments)
     traces = [load_trace(f"bundled:{name}") for name in given.traces] + load_traces(given.logs)
     given.out.mkdir(parents=True, exist_ok=True)
-    table = evaluate(traces, given)
+    table = with_plans(evaluate(traces, given), traces, given)
     lowest, means = smallest(table), fragmentation(table)
     why = reasons(table, traces)
     parts = {"runs": table, "smallest": lowest, "means": means, "why": why}

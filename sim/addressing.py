@@ -89,8 +89,8 @@ def plan_addresses(
     capacity : int, optional
         Stop at the first plan that fits in so many bytes.
     time_limit : float or None
-        Seconds; on Ctrl-C the best so far is the answer. First fit in the order of time is always
-        made, however long it takes, if there is no other plan.
+        Seconds; on Ctrl-C the best so far is the answer. Where it ends before there is a plan, an
+        arena's that knows no future is made.
     seed : int
         For what is drawn. The same request has the same answer unless the time ends it.
 
@@ -134,7 +134,12 @@ def _status(search: Search) -> str:
 
 
 def address_plan(
-    run: RunResult, *, rounding: int = ROUNDING, time_limit: float | None = SECONDS, seed: int = 0
+    run: RunResult,
+    method: str = "auto",
+    *,
+    rounding: int = ROUNDING,
+    time_limit: float | None = SECONDS,
+    seed: int = 0,
 ) -> int:
     """Give the height of a static plan for what a run had in memory.
 
@@ -142,6 +147,8 @@ def address_plan(
     ----------
     run : RunResult
         With its event log.
+    method : str
+        One of ``heuristics.addresses.METHODS``.
     rounding : int
         What sizes and addresses are rounded to.
     time_limit, seed
@@ -154,7 +161,7 @@ def address_plan(
         well, and count if none lower is found.
     """
     buffers = buffers_of_run(run, rounding)
-    height = plan_addresses(buffers, time_limit=time_limit, seed=seed).height
+    height = plan_addresses(buffers, method, time_limit=time_limit, seed=seed).height
     assert run.events is not None, "it has buffers"
     lies = (run.events["address"] >= 0) & (run.events["bytes"] > 0)
     if not lies.any():

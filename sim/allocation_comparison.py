@@ -14,7 +14,7 @@ import numpy as np
 
 from .allocation_layout import FreeBlocks, Layout, starting_layout
 from .allocator_settings import AllocatorSettings, parse_settings
-from .errors import InputError
+from .errors import InputError, UsageError
 from .event_replay import (
     ALLOCATE,
     EVENT_ROWS,
@@ -179,7 +179,7 @@ def compare_allocations(
         rule = "of a CPU, whose memory is not PyTorch's caching allocator's"
         raise InputError(f"{events.source}: its events are {rule}; profile a GPU")
     if settings is None:
-        settings = parse_settings(events.settings)
+        settings = _own_settings(events)
     start = starting_layout(events, settings)
     rows, unseen, unknown = _rows(events, start)
     state = replay_events(rows, settings, budget_bytes)
@@ -213,6 +213,15 @@ def compare_allocations(
         int(state.space[0].retries),
         curves,
     )
+
+
+def _own_settings(events: MemoryEvents) -> AllocatorSettings:
+    """Read the settings that a profile has."""
+    try:
+        return parse_settings(events.settings)
+    except UsageError as error:
+        hint = "other ones can be given (--allocator-settings)"
+        raise UsageError(f"{events.source}: {error}; {hint}") from None
 
 
 def _rows(events: MemoryEvents, start: Layout) -> tuple[NDArray[Any], int, int]:

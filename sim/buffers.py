@@ -7,7 +7,7 @@ shares nothing with what makes them.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .errors import InputError
+from .jit import Entry, entry
+from .overlaps import NONE, Living, Sweep, first_overlap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,11 +123,19 @@ def max_load(buffers: Buffers) -> int:
     return int(_loads(buffers)[1].max(initial=0))
 
 
+def unit(buffers: Buffers) -> int:
+    """Give the number of which all sizes and alignments are multiples, and so all heights."""
+    solid = buffers.size > 0
+    columns = (buffers.size[solid], buffers.alignment[solid])
+    return int(np.gcd(*(np.gcd.reduce(column) for column in columns))) or 1
+
+
 def sections(buffers: Buffers) -> tuple[Int64, Int64, int]:
     """Cut time where a lifetime begins or ends: the first and end section of each, their number."""
-    times = np.unique(np.concatenate([buffers.lower, buffers.upper]))
-    first, end = (np.searchsorted(times, t) for t in (buffers.lower, buffers.upper))
-    return first.astype(np.int64), end.astype(np.int64), max(0, len(times) - 1)
+    ends = np.concatenate([buffers.lower, buffers.upper])
+    times, places = np.unique(ends, return_inverse=True)
+    first, end = np.split(places.ravel().astype(np.int64), 2)
+    return first, end, max(0, len(times) - 1)
 
 
 def peak_in_life(buffers: Buffers) -> Int64:
@@ -161,11 +171,6 @@ def check_plan(plan: AddressPlan) -> None:
     ------
     InputError
         If an address is missing, below 0 or not aligned, or two that live together overlap.
-
-    Notes
-    -----
-    Sweeps time with the living buffers sorted by address: as long as these do not overlap, a new
-    one can only do so with its neighbors.
     """
     buffers, address = plan
     if len(address) != len(buffers):
@@ -179,7 +184,9 @@ def check_plan(plan: AddressPlan) -> None:
             raise InputError(
                 f"address plan: buffer {buffers.ids[place]} at {int(address[place])}: {rule}"
             )
-    for one, other in _overlaps(plan):
+    pair = _overlap(plan)
+    if pair is not None:
+        one, other = pair
         raise InputError(
             f"address plan: buffers {buffers.ids[one]} (at {int(address[one])}, "
             f"{int(buffers.size[one])} bytes) and {buffers.ids[other]} (at {int(address[other])}, "
@@ -187,26 +194,30 @@ def check_plan(plan: AddressPlan) -> None:
         )
 
 
-def _overlaps(plan: AddressPlan) -> Iterator[tuple[int, int]]:
+def _overlap(plan: AddressPlan) -> tuple[int, int] | None:
     """Give the first pair that overlaps, if there is one."""
     buffers = plan.buffers
     taking = np.flatnonzero(buffers.size > 0)
+    taking = taking[np.lexsort((taking, plan.address[taking]))]  # now a rank is an index
     times = np.concatenate([buffers.upper[taking], buffers.lower[taking]])
-    is_start = np.repeat([False, True], len(taking))
-    order = np.lexsort((is_start, times))  # what ends goes before what begins
-    events = zip(np.tile(taking, 2)[order].tolist(), is_start[order].tolist(), strict=True)
-    begin, end = plan.address.tolist(), (plan.address + buffers.size).tolist()
-    living: list[tuple[int, int]] = []
-    for place, starts in events:
-        at = bisect_left(living, (begin[place], place))
-        if not starts:
-            del living[at]
-            continue
-        for _, other in living[max(0, at - 1) : at + 1]:
-            if begin[other] < end[place] and begin[place] < end[other]:
-                yield other, place
-                return
-        living.insert(at, (begin[place], place))
+    begins = np.repeat([False, True], len(taking))
+    order = np.lexsort((begins, times))  # what ends goes before what begins
+    sweep = Sweep(
+        rank=np.tile(np.arange(len(taking), dtype=np.int32), 2)[order],
+        begins=begins[order],
+        low=plan.address[taking],
+        high=(plan.address + buffers.size)[taking],
+    )
+    leaves = 1 << len(taking).bit_length()
+    living = Living(count=np.zeros(2 * leaves, np.int32), found=np.zeros(1, np.int64))
+    rank = _overlap_entry().function(sweep, living, len(order))
+    return None if rank == NONE else (int(taking[living.found[0]]), int(taking[rank]))
+
+
+@functools.cache
+def _overlap_entry() -> Entry:
+    """Get `overlaps.first_overlap`."""
+    return entry(first_overlap, (Sweep, Living))
 
 
 def _loads(buffers: Buffers) -> tuple[Int64, Int64]:

@@ -170,7 +170,7 @@ def _at_time(story: Story, text: str) -> tuple[int, Step | None]:
     end_ns = int(story.events["end_ns"].max(initial=0))
     if time_ns > end_ns or not len(story.memory):
         raise UsageError(f"instant ({text}): the run ends at {end_ns} ns")
-    row = int(np.searchsorted(story.events["start_ns"], time_ns, "right")) - 1
+    row = int(np.searchsorted(story.moments, time_ns, "right")) - 1
     step = story.step_at(row)
     return row, step if step is not None and step.end_ns > time_ns else None
 

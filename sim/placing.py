@@ -11,8 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .arena import MOST_BYTES
 from .jit import Bundle, kernel, shared_kernel
+from .pieces import add_bytes, best_fit, clear, cut, open_area, set_free
 from .randomness import draw_below
+from .space import LOW, NONE, PIECE_FIELDS, SPACE_FIELDS
 
 FIRST_FIT, BEST_FIT = 0, 1
 PLACING_FIELDS = np.dtype(
@@ -37,6 +40,26 @@ class BufferArrays(Bundle):
         "upper": np.int64,
         "size": np.int64,
         "alignment": np.int64,
+    }
+
+
+class Holes(Bundle):
+    """What is free at a moment of time, and where buffers lie, for `place_in_time`."""
+
+    entering: Any  # all buffers by the start of their lives
+    leaving: Any  # and by the end
+    piece: Any  # each one's, NONE: without bytes
+    at: Any  # addresses
+    pieces: Any
+    space: Any
+
+    LAYOUT: ClassVar[dict[str, Any]] = {
+        "entering": np.int32,
+        "leaving": np.int32,
+        "piece": np.int32,
+        "at": np.int64,
+        "pieces": PIECE_FIELDS,
+        "space": SPACE_FIELDS,
     }
 
 
@@ -175,28 +198,45 @@ def place(buffers: BufferArrays, placing: Placing, end: int) -> int:
     return placing.run[0].height  # type: ignore[no-any-return]
 
 
-def place_in_time(buffers: BufferArrays, placing: Placing, end: int) -> int:
-    """Place so many in the order tried, where none begins to live before those that precede it.
+def place_in_time(buffers: BufferArrays, holes: Holes, unit: int) -> int:
+    """Place all in the order of time, as an arena does that knows no future; give the height.
 
-    Only what still lives is looked at: quick where little does. Gives the height.
+    The smallest hole that is large enough is found in logarithmic time. Sizes and alignments are
+    multiples of the unit.
     """
-    here = placing.run[0]
-    begin(placing)
-    living = 0
-    for step in range(end):
-        buffer = placing.trial[step]
-        kept = 0
-        for place in range(living):
-            other = placing.by_address[place]
-            if buffers.upper[other] > buffers.lower[buffer]:
-                placing.by_address[kept] = other
-                kept += 1
-        at = find_hole(buffers, placing, kept, buffer)
-        placing.at[buffer] = at
-        insert_by_address(placing, kept, buffer)
-        living = kept + 1
-        here.height = max(here.height, at + buffers.size[buffer])
-    return here.height  # type: ignore[no-any-return]
+    clear(holes)  # type: ignore[arg-type]
+    area = open_area(holes)  # type: ignore[arg-type]
+    add_bytes(holes, area, 0, MOST_BYTES)  # type: ignore[arg-type]
+    height, gone = 0, 0
+    for step in range(len(holes.entering)):
+        buffer = holes.entering[step]
+        while buffers.upper[holes.leaving[gone]] <= buffers.lower[buffer]:
+            leave(holes, holes.leaving[gone])
+            gone += 1
+        enter(buffers, holes, buffer, area, unit)
+        height = max(height, holes.at[buffer] + buffers.size[buffer])
+    return height
+
+
+@kernel
+def enter(buffers: BufferArrays, holes: Holes, buffer: int, area: int, unit: int) -> None:
+    """Give a buffer the smallest hole in which it can be aligned; one without bytes needs none."""
+    holes.piece[buffer], holes.at[buffer] = NONE, 0
+    if buffers.size[buffer] == 0:
+        return
+    room = buffers.size[buffer] + buffers.alignment[buffer] - unit
+    piece = best_fit(holes, area, room)  # type: ignore[arg-type]
+    cut(holes, piece, room, LOW)  # type: ignore[arg-type]
+    holes.pieces[piece].storage = buffer
+    holes.piece[buffer] = piece
+    holes.at[buffer] = aligned(holes.pieces[piece].address, buffers.alignment[buffer])
+
+
+@kernel
+def leave(holes: Holes, buffer: int) -> None:
+    """Let a buffer's place go."""
+    if holes.piece[buffer] != NONE:
+        set_free(holes, holes.piece[buffer])  # type: ignore[arg-type]
 
 
 def improve_order(buffers: BufferArrays, placing: Placing, steps: int) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .opcodes import COMPUTE, DROP_DUPLICATE, PHASES, RECOMPUTE
+from .opcodes import COMPUTE, DROP_DUPLICATE, OFFLOAD, PHASES, RECOMPUTE, STALL
 from .workload import workload
 
 if TYPE_CHECKING:
@@ -75,6 +75,13 @@ class Story:
     def memory(self) -> NDArray[np.int64]:
         """Bytes in memory after each row."""
         return np.asarray(self.events["memory_after_bytes"], np.int64)
+
+    @cached_property
+    def moments(self) -> NDArray[np.int64]:
+        """When each row changes memory, ascending: an offload or a stall when it ends."""
+        is_late = np.isin(self.events["action"], (OFFLOAD, STALL))
+        when = np.where(is_late, self.events["end_ns"], self.events["start_ns"])
+        return np.asarray(when, np.int64)
 
     @cached_property
     def changes(self) -> NDArray[np.int64]:

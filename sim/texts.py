@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 
 
@@ -47,3 +48,28 @@ def format_ns(time: int) -> str:
         if time >= size:
             return f"{time / size:.2f} {unit}"
     return f"{time} ns"
+
+
+def format_bytes(count: int | None) -> str:
+    """Write bytes with a binary unit.
+
+    Examples
+    --------
+    >>> format_bytes(1536), format_bytes(12), format_bytes(None)
+    ('1.50 KiB', '12 B', 'unlimited')
+    """
+    if count is None:
+        return "unlimited"
+    power = min(max(count.bit_length() - 1, 0) // 10, len(_BYTES) - 1)
+    return f"{count} B" if power == 0 else f"{count / 2 ** (10 * power):.2f} {_BYTES[power]}"
+
+
+def format_count(count: int) -> str:
+    """Write a count with thousands set apart.
+
+    Examples
+    --------
+    >>> format_count(12345)
+    '12,345'
+    """
+    return f"{count:,}"

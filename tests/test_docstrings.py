@@ -80,19 +80,20 @@ def test_everything_public_has_a_sentence(sources: list[Any]) -> None:
     for source in sources:
         if not ast.get_docstring(source.tree):
             faults.append(f"{source.name}: no docstring")
+        inside = _inside_functions(source.tree)
         for node in ast.walk(source.tree):
             if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
                 continue
-            if _is_inside_a_function(source.tree, node):
+            if node in inside:
                 continue
             if ast.get_docstring(node) is None:
                 faults.append(f"{source.path.name}:{node.lineno}: {node.name}: no docstring")
     assert not faults, "\n".join(faults)
 
 
-def _is_inside_a_function(tree: ast.Module, wanted: ast.AST) -> bool:
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n is not wanted]
-    return any(wanted in ast.walk(function) for function in functions)
+def _inside_functions(tree: ast.Module) -> set[ast.AST]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {inner for outer in functions for inner in ast.walk(outer) if inner is not outer}
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:

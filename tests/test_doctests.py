@@ -14,6 +14,7 @@ from rematsim.errors import MissingExtraError
 PACKAGES = (
     "rematsim",
     "rematsim.cli",
+    "rematsim.pages",
     "rematsim.traces",
     "rematsim.traces.importers",
     "rematsim.heuristics",

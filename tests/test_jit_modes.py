@@ -23,7 +23,10 @@ HEURISTICS = (
     "ignore_small(sample(h_DTR_eq))",
 )
 MODES = (("eager", "copy"), ("eager", "inplace"), ("ignore", "copy"), ("banish", "inplace"))
-TRACES = (("synthetic:transformer:1,steps=2", "0.9x"), ("synthetic:random:6", "0.9x"))
+TRACES = (
+    ("synthetic:transformer:1,steps=2", "0.9x", MODES),
+    ("synthetic:random:6", "0.9x", MODES[1::2]),
+)
 PLACED = (("bundled:unet", "h_DTR_eq", "0.8x"), ("synthetic:transformer:1", "h_LRU", "1x"))
 MEMORIES = ("arena", "arena(small_area=1MiB)")
 COUNTED = ("h_DTR", "h_DTR_eq")
@@ -41,12 +44,12 @@ def rows() -> list[dict[str, Any]]:
     from rematsim.workload import workload
 
     results = []
-    for spec, budget in TRACES:
+    for spec, budget, modes in TRACES:
         trace = load_trace(spec)
-        for heuristic, (policy, mutation) in itertools.product(HEURISTICS, MODES):
+        for heuristic, (policy, mutation) in itertools.product(HEURISTICS, modes):
             options = {"deallocation": policy, "mutation": mutation, "seed": 3, "cached": False}
             results.append(simulate(trace, heuristic, budget, **options))
-        for heuristic, (policy, mutation) in itertools.product(ADDRESSED, MODES):
+        for heuristic, (policy, mutation) in itertools.product(ADDRESSED, modes):
             options = {"deallocation": policy, "mutation": mutation, "memory": "arena"}
             results.append(simulate(enlarged(trace), heuristic, budget, cached=False, **options))
         for heuristic in COUNTED:

@@ -17,7 +17,7 @@ LAYERS = {
     "plan_reading following sequences ondemand space state layout lowering memory serving pieces "
     "arena segments expanding caching event_replay partition pool events randomness classes "
     "neighborhood nextuse residence engine choosing windows compiled runner workload moment_bounds "
-    "bounds requirements result report buffers buffer_files lifetimes placing stacking "
+    "bounds requirements result report buffers overlaps buffer_files lifetimes placing stacking "
     "stacking_bounds stacking_state traffic transfers transferring moving event_fields waiting "
     "placed_results links lanes moved_schedules offloaded_chains",
     "heuristics": "heuristics",
@@ -30,6 +30,7 @@ LAYERS = {
     "fitting batch_search plan_choices policies",
     "package": "rematsim",
     "analysis": "analysis",
+    "reports": "pages",
     "command line": "cli __main__",
 }
 RANKS = {

@@ -66,7 +66,7 @@ def expected(root: Path) -> set[str]:
         ("analysis", "rematsim/analysis"),
     ):
         for path in (root / folder).rglob("*"):
-            is_data = path.parent == root / "traces" / "data"
+            is_data = path.parent == root / "traces" / "data" or path.suffix in (".css", ".js")
             if path.is_file() and (path.suffix == ".py" or is_data):
                 files.add(f"{package}/{path.relative_to(root / folder).as_posix()}")
     return files

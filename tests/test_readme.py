@@ -26,7 +26,8 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
-NEEDED = {"tuning.md": "optuna"}  # by the commands of a document, beside what is required
+# By the commands of a document, beside what is required.
+NEEDED = {"report.md": "bokeh", "tuning.md": "optuna"}
 LENT = ("examples", "benchmarks", "docs")  # folders that commands may name
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -64,9 +64,10 @@ class ModulePaths:
     def _enter(self, module: Any) -> None:
         if not self._is_followed(module):
             return
-        if module not in self._paths and not self.running:
-            self.learn(module)
         path = self._paths.get(module)
+        if path is None and not self.running:
+            self.learn(module)
+            path = self._paths[module]
         if path is None:
             path = ".".join([*self.running[-1:], type(module).__name__])
         self.running.append(path)

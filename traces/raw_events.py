@@ -84,11 +84,13 @@ class OpenCall(NamedTuple):
         return sizes
 
 
-# Traits, arguments (alone where the traits say what is written), results, sizes, whether contents
-# are kept, the clock before and after, phase, the module that runs; then as in RecordedCall.
+BegunCall = list[RawView] | OpenCall  # the arguments alone where the traits say what is written
+
+# Traits, what was noted before, results, sizes, whether contents are kept, the clock before and
+# after, phase, the module that runs; then as in RecordedCall.
 RawCall = tuple[
     Traits,
-    list[RawView] | OpenCall,
+    BegunCall,
     list[RawView],
     list[tuple[int, int]],
     bool,
@@ -99,24 +101,24 @@ RawCall = tuple[
     int,
     bool,
 ]
-RawEvent = RawCall | int | BackwardEntered | StepEnd  # a number: that storage died
-_STARTED, _ENDED = 5, 6
+RawEvent = BegunCall | int | BackwardEntered | StepEnd  # a number: that storage died
+_BEGUN, _STARTED, _ENDED = 1, 5, 6
 
 
-def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
+def events_of(notes: Sequence[RawEvent], calls: Sequence[RawCall], clock: Clock) -> Iterator[Event]:
     """Yield a recording's events, calls over lists taken apart.
 
     Parameters
     ----------
     notes : sequence of RawEvent
-        What was noted, in order.
+        What was noted, in order; of a call, that it began.
+    calls : sequence of RawCall
+        Those that ended, and not in an exception, in order.
     clock : Clock
         Makes nanoseconds of what it returned at each call.
     """
-    calls: list[Any] = [note for note in notes if type(note) is tuple]
-    times = iter(
-        clock.elapsed_ns([call[_STARTED] for call in calls], [call[_ENDED] for call in calls])
-    )
+    times = clock.elapsed_ns([call[_STARTED] for call in calls], [call[_ENDED] for call in calls])
+    ended = {id(call[_BEGUN]): (call, time) for call, time in zip(calls, times, strict=True)}
     views: dict[RawView, View] = {}
     owners = CallOwners()
     phases = Phases(BACKWARD in notes)
@@ -128,8 +130,8 @@ def events_of(notes: Sequence[RawEvent], clock: Clock) -> Iterator[Event]:
             yield note
         elif isinstance(note, BackwardEntered):
             yield note
-        else:
-            yield from _calls_of(note, next(times), views, owners, phases)
+        elif id(note) in ended:
+            yield from _calls_of(*ended[id(note)], views, owners, phases)
 
 
 class Phases:

@@ -25,8 +25,18 @@ from .autograd import Engine, graph_task, next_node
 from .clocks import Clock, best_clock
 from .module_paths import ModulePaths
 from .naming import constant_labels
-from .raw_events import BACKWARD, STEP_END, WITHOUT_GRAD, OpenCall, RawEvent, RawView, events_of
-from .recording import Constant, Recording
+from .raw_events import (
+    BACKWARD,
+    STEP_END,
+    WITHOUT_GRAD,
+    BegunCall,
+    OpenCall,
+    RawCall,
+    RawEvent,
+    RawView,
+    events_of,
+)
+from .recording import Recording
 from .refusing import higher_order, out_of_sight
 from .resizing import resizes_noticed
 from .schemas import (
@@ -42,9 +52,10 @@ from .schemas import (
     traits_of,
     written_arguments,
 )
-from .storages import StorageTable, dense_tensors, explained, has_memory, living_storages
+from .storages import StorageTable, dense_tensors, explained, living_storages
 
 _NO_TENSORS = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout}
+_NO_KEYWORDS: dict[str, Any] = {}
 _TENSORS = {Tensor, Parameter}
 _LISTS = {list, tuple}
 _get_dispatch_mode = torch._C._get_dispatch_mode
@@ -85,17 +96,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         self._thread = threading.get_ident()
         self._regions: list[int] = []  # the graph task in which each step began, or _NO_STEP
         self._step_task = _NO_STEP
-        self._has_zero_tensors = False
         self._engine = Engine()
         self._phase = PHASE_FORWARD
         self._events: list[RawEvent] = []
-        self._constants: dict[int, Constant] = {}
+        self._calls: list[RawCall] = []
         self._names: dict[int, str] = {}
-        self._storages = StorageTable()
-        self._counts_fakes = _get_dispatch_mode(_FAKE) is not None
-        self._memoryless: set[int] = set()  # meta tensors
+        labels = constant_labels(self._models, self._optimizers)
+        is_faking = _get_dispatch_mode(_FAKE) is not None
+        self._storages = StorageTable(labels, is_faking, self._events.append)
+        self._find = self._storages.find
         self._resizes = resizes_noticed(self._is_open, self._storage_resized)
-        self._labels = constant_labels(self._models, self._optimizers)
 
     supports_higher_order_operators = True  # they come here then, to be refused in our words
 
@@ -113,7 +123,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         return True
 
     def __enter__(self) -> Recorder:
-        self._storages.watch(living_storages(self._counts_fakes).values(), self._labels)
+        self._storages.watch(living_storages(self._storages.counts_fakes))
         self._modules.open()
         self._resizes.__enter__()
         super().__enter__()
@@ -123,18 +133,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         super().__exit__(*exception)
         self._resizes.__exit__(None, None, None)
         self._modules.close()
-        self._flush_deaths()
         self._storages.close()
 
     def end_step(self, is_said: bool) -> None:
         """Note that a step ends: by a mark in the program, or because its optimizer has stepped."""
         if self.failure is None:
             gc.collect()
-            self._flush_deaths()
             numbers = self._storages.numbers()
             for address, label in constant_labels(self._models, self._optimizers).items():
                 number = numbers.get(address)
-                if number is not None and number not in self._constants:
+                if number is not None and number not in self._storages.constants:
                     self._names[number] = label
             self._events.append(STEP_END[is_said])
 
@@ -148,29 +156,31 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         """
         if self.failure is not None:
             raise TraceError(str(self.failure)) from self.failure
-        constants = dict(sorted((self._constants | self._storages.held).items()))
-        events = tuple(events_of(self._events, self._clock))
+        constants = dict(sorted((self._storages.constants | self._storages.held).items()))
+        events = tuple(events_of(self._events, self._calls, self._clock))
         return Recording(constants, events, labels=dict(self._names))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator; record it if it is one that computes."""
-        kwargs = kwargs or {}
         traits = traits_by_id.get(id(func)) or traits_of(func)
+        kwargs = kwargs or _NO_KEYWORDS
         if traits.role or self.failure is not None:
             if func is _DEVICE and (device := getattr(args[0], "fake_device", None)):
                 return device  # autograd asks for it at each gradient
             self._follow_region(traits, args)
             return func(*args, **kwargs)
+        run = traits.run
         try:
-            call = self._begin(traits, args, kwargs)
+            begun = self._begin(traits, args, kwargs)
         except Exception as failure:
             self.fail(explained(failure, args, kwargs))
             return func(*args, **kwargs)
-        started = self._now()
-        output = func(*args, **kwargs)
-        ended = self._now()
+        now = self._now
+        started = now()
+        output = run(*args, **kwargs) if kwargs else run(*args)
+        ended = now()
         try:
-            self._end(traits, call, output, started, ended)
+            self._end(traits, begun, output, started, ended)
         except Exception as failure:
             self.fail(explained(failure, args, kwargs, output))
         return output
@@ -218,38 +228,36 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         is_here = threading.get_ident() == self._thread  # nearly always: no words are needed
         return is_here or not self.is_elsewhere(f"module {type(module).__name__}")
 
-    def _flush_deaths(self) -> None:
-        """Move the deaths since the last call into the record."""
-        self._events += self._storages.dead
-        self._storages.dead.clear()
-
-    def _begin(self, traits: Traits, args: Any, kwargs: Any) -> list[RawView] | OpenCall:
+    def _begin(self, traits: Traits, args: Any, kwargs: Any) -> BegunCall:
         """Note an operator's arguments before it runs; unknown storages were there before."""
-        if self._storages.dead:
-            self._flush_deaths()
         engine, task, is_building = self._engine, graph_task(), is_grad_enabled()
         if task != engine.task or is_building is not engine.is_building:
             if engine.look(task, is_building):
                 self._events.append(BACKWARD)
             self._find_phase()
+        begun: BegunCall
         if traits.is_plain or traits.writes_first:
             try:
-                return self._arguments((*args, *kwargs.values()) if kwargs else args)
+                begun = self._arguments((*args, *kwargs.values()) if kwargs else args)
             except NotImplementedError:  # a sparse tensor
-                pass
+                begun = self._begin_with_care(traits, args, kwargs)
         elif traits.name in HIDDEN_WRITES and not kwargs:  # batch normalization, which is frequent
-            return OpenCall(self._arguments(args), (), hidden_writes(traits, args), 0, None)
-        return self._begin_with_care(traits, args, kwargs)
+            begun = OpenCall(self._arguments(args), (), hidden_writes(traits, args), 0, None)
+        else:
+            begun = self._begin_with_care(traits, args, kwargs)
+        self._events.append(begun)  # here already: what dies in the call is noted behind it
+        return begun
 
     def _arguments(self, values: Iterable[Any]) -> list[RawView]:
         """Describe the tensors among an operator's arguments, all of them strided."""
-        find = self._storages.find
+        find = self._find
         arguments: list[RawView] = []
         for value in values:
             kind = type(value)
             if kind is Tensor or kind is Parameter:
-                watch = find(id(value.untyped_storage()))
-                number = self._first_seen(value) if watch is None else watch.number
+                storage = value.untyped_storage()
+                watch = find(id(storage))
+                number = self._first_seen(value, storage) if watch is None else watch.number
                 arguments.append(
                     (number, value.storage_offset(), value.shape, value.stride(), value.dtype)
                 )
@@ -263,7 +271,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
         if traits.name == "lift_fresh":  # torch.tensor(...): its argument was made just now
             return call
         if traits.name == "_efficientzerotensor":
-            self._has_zero_tensors = True
+            self._storages.has_zero_tensors = True
         written = written_arguments(traits, args)
         for key, value in (*enumerate(args), *kwargs.items()):
             kind = type(value)
@@ -280,30 +288,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _view(self, tensor: Tensor) -> RawView:
         """Describe a strided tensor; its storage, if it is new here, was there before."""
-        watch = self._storages.find(id(tensor.untyped_storage()))
-        number = self._first_seen(tensor) if watch is None else watch.number
+        storage = tensor.untyped_storage()
+        watch = self._find(id(storage))
+        number = self._first_seen(tensor, storage) if watch is None else watch.number
         return (number, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 
-    def _first_seen(self, tensor: Tensor) -> int:
+    def _first_seen(self, tensor: Tensor, storage: Any) -> int:
         """Give a number to a storage that was there before the first call."""
-        storage = tensor.untyped_storage()
-        if tensor.grad_fn is not None and not self._engine.is_running:
-            self._refuse_unseen(tensor, storage)
-        number = self._storages.add(storage)
-        self._there_before(number, storage, self._size(number, tensor, storage))
+        number = self._storages.use(storage)
+        if number is None:
+            if tensor.grad_fn is not None and not self._engine.is_running:
+                self._refuse_unseen(tensor, storage)
+            number = self._storages.add_constant(storage, 0, tensor)
         return number
-
-    def _there_before(self, number: int, storage: Any, size: int) -> None:
-        """Note a storage as a constant."""
-        self._constants[number] = Constant(self._labels.pop(storage._cdata, ""), size)
-
-    def _size(self, number: int, tensor: Tensor, storage: Any) -> int:
-        """Return the bytes of a storage that is new here."""
-        is_zeros = self._has_zero_tensors and tensor._is_zerotensor()  # forward-mode autograd's
-        if has_memory(tensor, storage, self._counts_fakes) and not is_zeros:
-            return int(storage.nbytes())
-        self._memoryless.add(number)
-        return 0
 
     def _is_open(self) -> bool:
         """Say whether a resize would be between two operators, and not what one of them does."""
@@ -313,24 +310,23 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _storage_resized(self, storage: Any, before: int) -> None:
         """Note that the program has changed the size of a storage, by no operator."""
-        watch = self._storages.find(id(storage))
-        number = None if watch is None else watch.number
+        storages, watch = self._storages, self._find(id(storage))
         if threading.get_ident() != self._thread:
-            if number is not None:
+            if watch is not None:
                 self.is_elsewhere("resize_ of a captured storage")
             return
-        is_unreal = storage.device.type == "meta" and not self._counts_fakes
-        if number in self._memoryless or is_unreal:
+        number = storages.use(storage) if watch is None else watch.number
+        is_unreal = storage.device.type == "meta" and not storages.counts_fakes
+        if number in storages.memoryless or is_unreal:
             return
         try:
             if number is None:
-                number = self._storages.add(storage)
-                self._there_before(number, storage, before)
-            call = self._begin(STORAGE_RESIZE, (), {})
-            assert isinstance(call, OpenCall), "a call that writes"
-            call.add_resized((number, 0, (before,), (1,), torch.uint8), storage, before)
+                number = storages.add_constant(storage, before)
+            begun = self._begin(STORAGE_RESIZE, (), {})
+            assert isinstance(begun, OpenCall), "a call that writes"
+            begun.add_resized((number, 0, (before,), (1,), torch.uint8), storage, before)
             now = self._now()
-            self._end(STORAGE_RESIZE, call, None, now, now)
+            self._end(STORAGE_RESIZE, begun, None, now, now)
         except Exception as failure:
             self.fail(failure)
 
@@ -339,7 +335,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
         Memory that is not PyTorch's own, such as numpy's, is taken for an input.
         """
-        if storage.nbytes() and storage.resizable() and not self._storages.is_watched(storage):
+        if storage.nbytes() and storage.resizable():
             assert tensor.grad_fn is not None
             raise out_of_sight(tensor.grad_fn.name())
 
@@ -351,22 +347,27 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
             is_step = self._step_task == engine.task
             self._phase = PHASE_OPTIMIZER if is_step else _WITHOUT_GRAD[self._phase]
 
-    def _end(
-        self, traits: Traits, call: list[RawView] | OpenCall, output: Any, started: Any, ended: Any
-    ) -> None:
+    def _end(self, traits: Traits, begun: BegunCall, output: Any, started: Any, ended: Any) -> None:
         """Note an operator's results after it has run."""
-        sizes = call.resized() if type(call) is OpenCall else []
-        if sizes and self._memoryless:
-            sizes = [size for size in sizes if size[0] not in self._memoryless]
-        keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
         results: list[RawView] = []
+        sizes: list[tuple[int, int]] = []
+        keeps_contents = False
+        if type(begun) is OpenCall and begun.storages is not None:
+            memoryless = self._storages.memoryless
+            sizes = [size for size in begun.resized() if size[0] not in memoryless]
+            keeps_contents = traits.is_inplace_view and not sizes  # such as squeeze_
         if not traits.writes_first:
-            results = self._results(traits.outputs(output, keeps_contents), sizes)
+            try:
+                is_one = type(output) is Tensor and traits.returns_new
+                outputs = (output,) if is_one else traits.outputs(output, keeps_contents)
+                results = self._results(outputs, sizes)
+            except NotImplementedError:  # a sparse tensor
+                results = self._results(traits.outputs(output, keeps_contents), sizes)
         engine, running, phase = self._engine, self._modules.running, self._phase
-        self._events.append(
+        self._calls.append(
             (
                 traits,
-                call,
+                begun,
                 results,
                 sizes,
                 keeps_contents,
@@ -381,15 +382,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch may be absent 
 
     def _results(self, tensors: Sequence[Tensor], sizes: list[tuple[int, int]]) -> list[RawView]:
         """Describe strided tensors that an operator returned; add the sizes of new storages."""
-        storages = self._storages
+        storages, find = self._storages, self._find
         results: list[RawView] = []
         for tensor in tensors:
             storage = tensor.untyped_storage()
-            watch = storages.find(id(storage))
+            watch = find(id(storage))
             if watch is None:
                 number = storages.add(storage)
-                is_odd = type(tensor) is not Tensor or tensor.is_meta or self._has_zero_tensors
-                size = self._size(number, tensor, storage) if is_odd else storage.nbytes()
+                is_odd = type(tensor) is not Tensor or tensor.is_meta or storages.has_zero_tensors
+                size = storages.size(number, tensor, storage) if is_odd else storage.nbytes()
                 sizes.append((number, size))
             else:
                 number = watch.number

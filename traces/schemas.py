@@ -5,12 +5,12 @@ Needs torch, so only the modules of a capture import it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 
 from ..opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT, TAG_RANDOM
 from .importers.et_schemas import RUNNING_STATISTICS
@@ -37,6 +37,8 @@ class Traits:
         Arguments that it writes to, by position or by keyword.
     returns_written : tuple of bool
         Which of its results are such arguments.
+    returns_new : bool
+        Whether none is.
     tags : int
         The tags in ``opcodes.py``.
     is_foreach, is_inplace_view : bool
@@ -48,17 +50,21 @@ class Traits:
     writes_first : bool
         Whether it is an ordinary one in place: it writes to its first argument alone, returns that
         alone, and changes neither size nor description of it.
+    run : callable
+        Runs it, without the step in Python that an operator of PyTorch begins with.
     """
 
     name: str
     written: frozenset[int | str]
     returns_written: tuple[bool, ...]
+    returns_new: bool
     tags: int
     is_foreach: bool
     is_inplace_view: bool
     role: int
     is_plain: bool
     writes_first: bool
+    run: Callable[..., Any]
 
     def outputs(self, output: Any, keeps_contents: bool) -> Sequence[torch.Tensor]:
         """Return the tensors that come out, but for those that went in to be written.
@@ -75,7 +81,7 @@ class Traits:
         sequence of torch.Tensor
         """
         is_written = self.returns_written
-        if self.is_plain:
+        if self.returns_new:
             return dense_tensors(output)
         if len(is_written) == 1:
             return dense_tensors(output) if keeps_contents or not is_written[0] else ()
@@ -99,7 +105,7 @@ def traits_of(func: Any) -> Traits:
 def _read(func: Any) -> Traits:
     """Read an operator's schema; one that takes functions (``torch.cond``) has none."""
     if isinstance(func, HigherOrderOperator):
-        return _without_schema(func.__name__, HIGHER_ORDER)
+        return _without_schema(func.__name__, HIGHER_ORDER, func)
     schema = func._schema
     namespace, name = schema.name.split("::")
     writes = [
@@ -119,6 +125,7 @@ def _read(func: Any) -> Traits:
         name=label,
         written=frozenset(writes),
         returns_written=returns_written,
+        returns_new=not any(returns_written),
         tags=(
             TAG_RANDOM * (torch.Tag.nondeterministic_seeded in func.tags)
             | TAG_DATA_DEPENDENT * (torch.Tag.data_dependent_output in func.tags)
@@ -134,15 +141,20 @@ def _read(func: Any) -> Traits:
             and returns_written == (True,)
             and not (is_foreach or is_inplace_view or "resize" in name)
         ),
+        run=func._op if type(func) is OpOverload else func,
     )
 
 
-def _without_schema(name: str, role: int, written: frozenset[int | str] = frozenset()) -> Traits:
+def _without_schema(
+    name: str, role: int, run: Any, written: frozenset[int | str] = frozenset()
+) -> Traits:
     """Return the traits of what is no operator of ATen's kind; it returns no tensor."""
-    return Traits(name, written, (), 0, False, False, role, is_plain=False, writes_first=False)
+    return Traits(name, written, (), True, 0, False, False, role, False, False, run)
 
 
-STORAGE_RESIZE = _without_schema("resize_storage_", COMPUTES, frozenset({0}))
+STORAGE_RESIZE = _without_schema(
+    "resize_storage_", COMPUTES, torch.UntypedStorage.resize_, frozenset({0})
+)
 
 
 def learn_maker(func: Any) -> None:
@@ -152,12 +164,14 @@ def learn_maker(func: Any) -> None:
             name=func.__name__,
             written=frozenset(),
             returns_written=(False,),
+            returns_new=True,
             tags=TAG_RANDOM,
             is_foreach=False,
             is_inplace_view=False,
             role=COMPUTES,
             is_plain=True,
             writes_first=False,
+            run=func,
         )
         _operators.append(func)
 

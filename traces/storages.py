@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
@@ -56,9 +55,18 @@ def _parts(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]  # a slot needs the bare class
-    """A weak reference to a storage that knows its ``id`` and its number."""
+    """A weak reference to a storage that knows its ``id`` and its number.
 
-    __slots__ = ("key", "number")
+    Attributes
+    ----------
+    key, number : int
+        A number of -1: no call has used the storage.
+    constant : Constant
+        What a storage is that was watched from the start.
+    """
+
+    __slots__ = ("constant", "key", "number")
+    constant: Constant
     key: int
     number: int
 
@@ -72,65 +80,127 @@ class StorageTable:
     A weak reference to the storage fires when the memory really goes: views, autograd's saved
     tensors and C++ keep it alive. One to a tensor could fire earlier.
 
+    Parameters
+    ----------
+    labels : dict of int to str
+        What some are called that are there already, by address.
+    counts_fakes : bool
+        As ``has_memory`` takes it.
+    note_death : callable
+        Given the number of each storage that dies.
+
     Attributes
     ----------
-    dead : list of int
-        Storages that died since somebody looked, in order.
+    counts_fakes : bool
+        As it was given.
+    constants : dict of int to Constant
+        Those that calls used, and that were there before.
     held : dict of int to Constant
         Storages that were watched from the start, were used by no call, and died.
+    memoryless : set of int
+        Those that are no memory, such as meta tensors'.
+    has_zero_tensors : bool
+        Whether there are tensors of forward-mode autograd that only stand for zeros.
     """
 
-    def __init__(self) -> None:
-        self.dead: list[int] = []
+    def __init__(
+        self, labels: dict[int, str], counts_fakes: bool, note_death: Callable[[int], object]
+    ) -> None:
+        self.constants: dict[int, Constant] = {}
         self.held: dict[int, Constant] = {}
+        self.memoryless: set[int] = set()
+        self.has_zero_tensors = False
+        self._note_death = note_death
+        self._labels = labels
+        self.counts_fakes = counts_fakes
         self._watches: dict[int, _Watch] = {}
-        self._watched: dict[int, weakref.ref[Any]] = {}
+        self._unused: dict[int, _Watch] = {}
         self._count = 0
         self._on_death = self._died  # bound once
         self.find = self._watches.get  # (id of a storage) -> what has its number, or None
 
-    def watch(self, storages: Iterable[Any], labels: dict[int, str]) -> None:
+    def watch(self, living: dict[int, Any]) -> None:
         """Notice the deaths of storages that are there already, though no call has used them.
+
+        What can be known of them is looked up here, and not while the program runs.
 
         Parameters
         ----------
-        storages : iterable of storage
-        labels : dict of int to str
-            What some are called, by address.
+        living : dict of int to storage
+            What ``living_storages`` found.
         """
-        for storage in storages:
-            pointer, size = storage._cdata, storage.nbytes()
-            if size and pointer not in self._watched:
-                label = labels.get(pointer, "")
-                lost = partial(self._lost, pointer, size, label)
-                self._watched[pointer] = weakref.ref(storage, lost)
+        for address, storage in living.items():
+            size = storage.nbytes()
+            if size:
+                self._unused[id(storage)] = watch = _Watch(storage, self._lost)
+                watch.key = id(storage)
+                watch.number = -1
+                watch.constant = Constant(self._labels.pop(address, ""), size)
 
-    def is_watched(self, storage: Any) -> bool:
-        """Say whether a storage was there when watching began, and no call has used it since."""
-        return storage._cdata in self._watched
-
-    def _lost(self, pointer: int, size: int, label: str, _: object) -> None:
-        """Note that a watched storage has died before any call used it."""
-        del self._watched[pointer]
-        number = self._count
-        self._count = number + 1
-        self.held[number] = Constant(label, size)
-        self.dead.append(number)
+    def use(self, storage: Any) -> int | None:
+        """Give a number to a storage that was there when watching began; None: it was not."""
+        watch = self._unused.pop(id(storage), None)
+        if watch is None:
+            return None
+        self._watches[watch.key] = watch
+        watch.number = number = self._next()
+        self.constants[number] = watch.constant
+        return number
 
     def add(self, storage: Any) -> int:
         """Give a number to a storage that has not been seen."""
-        if self._watched:
-            self._watched.pop(storage._cdata, None)
-        self._watches[id(storage)] = watch = _Watch(storage, self._on_death)
-        watch.key = id(storage)
+        key = id(storage)
+        if key in self._unused:
+            del self._unused[key]
+        self._watches[key] = watch = _Watch(storage, self._on_death)
+        watch.key = key
         watch.number = number = self._count
         self._count = number + 1
         return number
 
+    def add_constant(self, storage: Any, size: int, tensor: torch.Tensor | None = None) -> int:
+        """Give a number to a storage that was there before, and could not be found.
+
+        Parameters
+        ----------
+        storage : storage
+        size : int
+            Its bytes, if it is memory.
+        tensor : torch.Tensor, optional
+            One that lies in it.
+        """
+        number = self.add(storage)
+        if tensor is not None:
+            size = self.size(number, tensor, storage)
+        self.constants[number] = Constant(self._labels.pop(storage._cdata, ""), size)
+        return number
+
+    def size(self, number: int, tensor: torch.Tensor, storage: Any) -> int:
+        """Return the bytes of a storage that has just got its number."""
+        is_zeros = self.has_zero_tensors and tensor._is_zerotensor()
+        if has_memory(tensor, storage, self.counts_fakes) and not is_zeros:
+            return int(storage.nbytes())
+        self.memoryless.add(number)
+        return 0
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
     def _died(self, watch: Any) -> None:
         """Forget a storage at once, since its ``id`` may be used again."""
         del self._watches[watch.key]
-        self.dead.append(watch.number)
+        self._note_death(watch.number)
+
+    def _lost(self, watch: Any) -> None:
+        """Note that a storage has died that was watched from the start."""
+        if watch.number < 0:  # no call has used it
+            del self._unused[watch.key]
+            number = self._next()
+            self.held[number] = watch.constant
+            self._note_death(number)
+        else:
+            self._died(watch)
 
     def numbers(self) -> dict[int, int]:
         """Return the numbers of the storages that live, by address."""
@@ -140,7 +210,7 @@ class StorageTable:
     def close(self) -> None:
         """Stop watching."""
         self._watches.clear()
-        self._watched.clear()
+        self._unused.clear()
 
 
 def objects_of(kind: type) -> list[Any]:

@@ -73,7 +73,24 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[31mb"))
     a\x1b[31mb
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def name_cell(name: str, most: int = 48) -> str:
+    r"""Write a name from a trace into a cell: harmless, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> print(name_cell("a\x1b[31mb"), name_cell(""), name_cell("x" * 99, 7))
+    a\x1b[31mb - xxx…xxx
+    """
+    text = printable(name if len(name) <= most else name[:most] + name[-most:])
+    if len(text) > most or len(name) > most:
+        head = most // 2
+        text = f"{text[:head]}…{text[head + 1 - most :]}"
+    return text or "-"
 
 
 def place(path: str, line: int = 0) -> str:

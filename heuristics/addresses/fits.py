@@ -1,7 +1,8 @@
 """first-fit, best-fit: buffers one after another, in several orders, into a hole that is there.
 
 The orders are those of the literature: by size, by lifetime, by their product, by the load at the
-worst moment of a lifetime, and in the order of time, as an allocator that knows no future would.
+worst moment of a lifetime, and by time. Where there is no time for any of them, the plan is what an
+arena does that knows no future.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...buffers import Buffers, peak_in_life
+from ...buffers import Buffers, peak_in_life, unit
 from ...jit import Entry, entry
 from ...placing import (
     BEST_FIT,
     FIRST_FIT,
     PLACING_FIELDS,
     BufferArrays,
+    Holes,
     Placing,
     place,
     place_in_time,
 )
 from ...randomness import seeded
+from ...space import PIECE_FIELDS, SPACE_FIELDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 MOST = np.iinfo(np.int64).max
-TURN = 1_000  # buffers placed between two looks at the clock
+TURN = 2_000_000  # buffers looked at, or so, between two looks at the clock
+FIRST_TURN = 1_000  # buffers placed before the first of them
 
 
 def orders(buffers: Buffers) -> Iterator[Int64]:
@@ -80,7 +84,7 @@ def place_entry() -> Entry:
 @functools.cache
 def place_in_time_entry() -> Entry:
     """Get `placing.place_in_time`."""
-    return entry(place_in_time, (BufferArrays, Placing))
+    return entry(place_in_time, (BufferArrays, Holes))
 
 
 def first_fit(search: Search) -> None:
@@ -95,29 +99,46 @@ def best_fit(search: Search) -> None:
 
 def place_all(search: Search, given: BufferArrays, here: Placing, rule: int) -> bool:
     """Place all in the order tried, unless time is over before; say whether all are placed."""
-    count = len(here.trial)
+    count, placed = len(here.trial), 0
     here.run["rule"], here.run["placed"] = rule, 0
-    for first in range(0, count, TURN):
+    while placed < count:
         if search.clock.is_over:
             return False
-        place_entry().function(given, here, min(first + TURN, count))
+        # Each looks at all that were placed before.
+        turn = min(FIRST_TURN, TURN // (placed + 1))
+        placed = min(count, placed + max(1, turn))
+        place_entry().function(given, here, placed)
     return True
 
 
 def _fit(search: Search, rule: int) -> None:
-    here, given = placing(search.buffers), arrays(search.buffers)
+    given = arrays(search.buffers)
+    if not search.is_over:
+        _fit_in_orders(search, given, rule)
+    if search.best is None:
+        _fit_in_time(search, given)
+
+
+def _fit_in_orders(search: Search, given: BufferArrays, rule: int) -> None:
+    here = placing(search.buffers)
     for order in orders(search.buffers):
-        if search.is_over and search.best is not None:
+        if search.is_over:
             return
         here.trial[:] = order
         if place_all(search, given, here, rule):
             search.offer(here.at.copy())
-    if search.best is None:
-        _fit_in_time(search, given, here)
 
 
-def _fit_in_time(search: Search, given: BufferArrays, here: Placing) -> None:
+def _fit_in_time(search: Search, given: BufferArrays) -> None:
     """Make the plan that there is however little time there was."""
-    here.trial[:] = np.argsort(search.buffers.lower, kind="stable")
-    place_in_time_entry().function(given, here, len(here.trial))
-    search.offer(here.at.copy())
+    buffers, count = search.buffers, len(search.buffers)
+    holes = Holes(
+        entering=np.argsort(buffers.lower, kind="stable").astype(np.int32),
+        leaving=np.argsort(buffers.upper, kind="stable").astype(np.int32),
+        piece=np.zeros(count, np.int32),
+        at=np.zeros(count, np.int64),
+        pieces=np.zeros(2 * count + 2, PIECE_FIELDS).view(np.recarray),
+        space=np.zeros(1, SPACE_FIELDS).view(np.recarray),
+    )
+    place_in_time_entry().function(given, holes, unit(buffers))
+    search.offer(holes.at)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...buffers import Buffers, peak_in_life, sections
+from ...buffers import Buffers, peak_in_life, sections, unit
 from ...jit import Entry, entry
 from ...stacking import search_tree
 from ...stacking_state import (
@@ -63,7 +63,7 @@ def stacking(search: Search) -> None:
         proven = stack_below(search, search.target)
         if not proven or search.is_done:
             return
-        search.raise_bound(search.target + _unit(search.buffers))
+        search.raise_bound(search.target + unit(search.buffers))
 
 
 def stack_below(search: Search, capacity: int) -> bool:
@@ -84,12 +84,6 @@ def stack_below(search: Search, capacity: int) -> bool:
                     return True
             if NO_ROOM in codes or search.is_over:
                 return False
-
-
-def _unit(buffers: Buffers) -> int:
-    """Give the number of which all sizes and alignments are multiples, and so all heights."""
-    solid = buffers.size > 0
-    return int(np.gcd(np.gcd.reduce(buffers.size[solid]), np.gcd.reduce(buffers.alignment[solid])))
 
 
 _FEATURES = (

@@ -28,7 +28,7 @@ from ...static_graph import (
     naive_schedule,
 )
 from ..parameters import Whole
-from .baselines import SIMPLE, best_of, found_by
+from .baselines import best_of, found_by
 from .clock import Clock
 from .coarse import Coarse
 from .joint_program import JointProblem, Timed, joint_plan
@@ -46,9 +46,10 @@ from .registry import (
 from .solving import solve
 from .stage_problem import stage_problem
 
-OTHERS = ("capuchin", "pofo", *SIMPLE)
-OTHERS_SHARE, SOLVER_SHARE = 0.4, 0.85  # of the time that is left
+OTHERS = ("pofo", "capuchin")  # which try the simple planners too
+OTHERS_SHARE, SOLVER_SHARE = 0.6, 0.85  # of the time that is left
 BEYOND = "it computes or moves more often than allowed; no plan that does not is faster"
+FEW = 40  # nodes of a graph that poet solves too
 LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
 
 
@@ -82,7 +83,8 @@ def joint(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    others = found_by(OTHERS, graph, budget, link, clock.part(OTHERS_SHARE))
+    names = OTHERS if graph.n_nodes > FEW else (*OTHERS, "poet")
+    others = found_by(names, graph, budget, link, clock.part(OTHERS_SHARE))
     way = link if link is not None and leads_both_ways(link) else Link(0, 0)
     most = GROUPS if graph.n_nodes > LARGEST else LARGEST
     search = _Search(Coarse(graph, most), budget, way, runs, trips)

@@ -183,10 +183,11 @@ class _Program:
         producer = problem.producer[value]
         for run in range(problem.runs[producer]):
             key = (producer, run)
-            self._add_stay(value, self.is_there[key], self.start[key], self.end[key])
+            stay = self._add_stay(value, self.is_there[key], self.start[key], self.end[key])
+            if run:  # what is made anew for somebody need not be kept until then
+                before = self.stays[value][run - 1]
+                model.add(before.end <= stay.begin).only_enforce_if(stay.is_read)
         if not problem.trips[value]:
-            for stay in self.stays[value]:
-                model.add(stay.end == stay.until)
             return
         goes, out = model.new_bool_var(""), self._time()
         took = problem.out[value]
@@ -205,9 +206,9 @@ class _Program:
 
     def _add_stay(self, value: int, is_there: Any, begin: Any, ready: Any) -> _Stay:
         model = self.model
-        until, end, length = self._time(), self._time(), self._time()
+        until, length = self._time(), self._time()
+        end = self._time() if self.problem.trips[value] else until
         model.add(until >= ready)
-        model.add(end >= until)
         interval = model.new_optional_interval_var(begin, length, end, is_there, "")
         self.held.append((interval, self.problem.size[value]))
         stay = _Stay(is_there, model.new_bool_var(""), begin, ready, until, end)

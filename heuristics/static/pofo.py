@@ -91,7 +91,7 @@ class _Search:
         """
         most = min(self.budget * MOST_MEMORY, naive_peak_bytes(self.graph) * MOST_MEMORY)
         memory = int(most) - self.graph.fixed_bytes
-        rates = Rates(_byte_ns(self.link.to_host), _byte_ns(self.link.from_host))
+        rates = self._rates()
         clock = self.clock.part(TABLE_SHARE)
         table = PofoTable(self.blocks.chain(), memory, slots, rates, clock)
         asked = np.linspace(memory, 0, TRIALS, endpoint=False).astype(int).tolist()
@@ -106,6 +106,19 @@ class _Search:
             yield from moving.found([gaps, moving.fewest(gaps)], self.clock)
         for amount in asked[:: TRIALS // MIXED]:
             yield from self._mixed(table.rotor.steps(amount))
+
+    def _rates(self) -> Rates:
+        """Give how long a byte takes each way, the latency spread over the bytes.
+
+        A block's copies are as many as its values, which the program does not know: so each byte
+        has its share of the latency of a value of mean size.
+        """
+        graph, first = self.graph, self.blocks.first
+        moves = (graph.producer < first) & (graph.last_reader >= first) & (graph.size > 0)
+        latency = self.link.latency_ns * int(moves.sum()) / max(int(graph.size[moves].sum()), 1)
+        return Rates(
+            *(_byte_ns(rate) + latency for rate in (self.link.to_host, self.link.from_host))
+        )
 
     def _fits(self, plan: Plan | None) -> bool:
         """Say whether what is there at each computation fits, or there is no plan at all."""

@@ -85,9 +85,10 @@ class PofoTable:
 
     Notes
     -----
-    Time O(L^2 slots^3) at worst, space O(L slots^3). Transfers take their bytes over the rate: the
-    latency does not count. What is offloaded is on its way from when it is read last. A segment
-    that runs again leaves room for what has to come back meanwhile, or waits for it afterwards.
+    Time O(L^2 slots^3) at worst, space O(L slots^3). Transfers take their bytes over the rate, in
+    which a share of the latency may be. What is offloaded is on its way from when it is read last.
+    A segment that runs again leaves room for what has to come back meanwhile, or waits for it
+    afterwards.
     """
 
     def __init__(

@@ -115,6 +115,9 @@ class RotorTable:
             records += [(math.ceil(size / self.unit - 1e-9), extra) for size, extra in lighter]
         self.before = np.concatenate([[0], np.cumsum(chain.forward)]).astype(np.float64)
         self.best: dict[tuple[int, int], NDArray[Any]] = {}
+        # The same by first and last stage; by last and first stage, with the first's input there.
+        shape = (self.n, self.n, self.slots + 1)
+        self._times, self._after = np.empty(shape), np.empty(shape)
         for length in range(self.n):
             for first in range(self.n - length):
                 if clock.is_over:
@@ -142,22 +145,22 @@ class RotorTable:
         best = np.full(self.slots + 1, np.inf)
         if first == last:
             best[self._need_all(first, last) :] = own
-            self.best[first, last] = best
-            return
-        for cut in range(first + 1, last + 1):
-            np.minimum(best, self._cut(first, cut, last), out=best)
-        best[: self._need_forward(first, last)] = np.inf
-        kept = np.full(self.slots + 1, np.inf)
-        for size, extra in self.records[first]:
-            np.minimum(kept, own + extra + _less(self.best[first + 1, last], size), out=kept)
-        kept[: self._need_all(first, last)] = np.inf
-        self.best[first, last] = np.minimum(best, kept)
+        else:
+            best = self._cut(first, last).min(axis=0)
+            best[: self._need_forward(first, last)] = np.inf
+            kept = np.full(self.slots + 1, np.inf)
+            for size, extra in self.records[first]:
+                np.minimum(kept, own + extra + _less(self.best[first + 1, last], size), out=kept)
+            kept[: self._need_all(first, last)] = np.inf
+            np.minimum(best, kept, out=best)
+        self._times[first, last] = self.best[first, last] = best
+        self._after[last, first] = _less(best, self.sizes.output[first])
 
-    def _cut(self, first: int, cut: int, last: int) -> NDArray[Any]:
-        """Run forward to stage ``cut``, do what follows, and come back to the rest."""
-        advance = self.before[cut] - self.before[first]
-        after = _less(self.best[cut, last], self.sizes.output[cut])
-        return np.asarray(advance + after + self.best[first, cut - 1])
+    def _cut(self, first: int, last: int, room: Any = slice(None)) -> NDArray[Any]:
+        """Run forward to each later stage, do what follows, and come back to the rest."""
+        advance = self.before[first + 1 : last + 1] - self.before[first]
+        after = self._after[last, first + 1 : last + 1, room]
+        return np.asarray((advance + after.T).T + self._times[first, first:last, room])
 
     def _room(self, memory: int) -> int:
         """Give the slots beside the chain's input; negative where there are none."""
@@ -191,12 +194,12 @@ class RotorTable:
     def _choice(self, first: int, last: int, room: int) -> list[tuple[str, int, int, int]]:
         """Give what the best schedule of a part does, in order."""
         best = self.best[first, last][room]
-        if room >= self._need_forward(first, last):
-            for cut in range(first + 1, last + 1):
-                if self._cut(first, cut, last)[room] == best:
-                    runs = [(FORWARD, stage, stage, 0) for stage in range(first, cut)]
-                    after = ("part", cut, last, room - self.sizes.output[cut])
-                    return [*runs, after, ("part", first, cut - 1, room)]
+        cuts = np.flatnonzero(self._cut(first, last, room) == best)
+        if room >= self._need_forward(first, last) and len(cuts):
+            cut = first + 1 + int(cuts[0])
+            runs = [(FORWARD, stage, stage, 0) for stage in range(first, cut)]
+            after = ("part", cut, last, room - self.sizes.output[cut])
+            return [*runs, after, ("part", first, cut - 1, room)]
         rest_times = self.best[first + 1, last]
         times = [
             extra + rest_times[room - size] if size <= room else np.inf

@@ -79,7 +79,7 @@ def command(context: click.Context, /, source: str, as_json: bool, **given: Any)
     is_budget_given = context.get_parameter_source("budget") == ParameterSource.COMMANDLINE
     if given["plan"] is not None and not is_budget_given:
         given["budget"] = "unlimited"
-    run, trace = _saved(source, given) if is_saved else _new(source, given)
+    run, trace = saved_run(source, given) if is_saved else new_run(source, given)
     has_scores = trace is not None and run.kind == "online"
     told = explain(run, trace, given["heuristic"] if has_scores else None)
     if as_json:
@@ -88,7 +88,7 @@ def command(context: click.Context, /, source: str, as_json: bool, **given: Any)
         _show(told, given)
 
 
-def _saved(path: str, given: dict[str, Any]) -> tuple[RunResult, Trace | None]:
+def saved_run(path: str, given: dict[str, Any]) -> tuple[RunResult, Trace | None]:
     """Read a saved run, and its trace where that is given."""
     from ..result import load_run
 
@@ -99,7 +99,7 @@ def _saved(path: str, given: dict[str, Any]) -> tuple[RunResult, Trace | None]:
     return run, None if where is None else load_given(where, cache=not given["no_cache"])
 
 
-def _new(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
+def new_run(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
     """Replay a trace, or execute a plan on it."""
     from ..execution import execute
     from ..plan_files import load_plan

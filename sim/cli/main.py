@@ -41,6 +41,7 @@ COMMANDS = {
     "tune": "tune",
     "plot": "plot",
     "summary": "summarize",
+    "report": "reporting",
     "import": "importing",
     "export": "exporting",
     "info": "info",

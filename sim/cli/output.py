@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,50 +18,11 @@ import click
 
 from ..errors import OutputError
 from ..files import write_atomically
+from ..texts import format_bytes as format_bytes
+from ..texts import format_count as format_count
 from ..texts import format_ns as format_ns
+from ..traces.wording import name_cell as name_cell
 from ..traces.wording import place, printable
-
-_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def format_bytes(count: int | None) -> str:
-    """Write bytes with a binary unit.
-
-    Examples
-    --------
-    >>> format_bytes(1536), format_bytes(12), format_bytes(None)
-    ('1.50 KiB', '12 B', 'unlimited')
-    """
-    if count is None:
-        return "unlimited"
-    power = min(max(count.bit_length() - 1, 0) // 10, len(_BYTES) - 1)
-    return f"{count} B" if power == 0 else f"{count / 2 ** (10 * power):.2f} {_BYTES[power]}"
-
-
-def format_count(count: int) -> str:
-    """Write a count with thousands set apart.
-
-    Examples
-    --------
-    >>> format_count(12345)
-    '12,345'
-    """
-    return f"{count:,}"
-
-
-def name_cell(name: str, most: int = 48) -> str:
-    r"""Write a name from a trace into a cell: harmless, its middle left out where it is long.
-
-    Examples
-    --------
-    >>> print(name_cell("a\x1b[31mb"), name_cell(""), name_cell("x" * 99, 7))
-    a\x1b[31mb - xxx…xxx
-    """
-    text = printable(name if len(name) <= most else name[:most] + name[-most:])
-    if len(text) > most or len(name) > most:
-        head = most // 2
-        text = f"{text[:head]}…{text[head + 1 - most :]}"
-    return text or "-"
 
 
 def format_counts(counts: Mapping[str, int]) -> list[str]:
@@ -93,15 +54,17 @@ def print_fields(fields: Mapping[str, str]) -> None:
         click.echo(printable(f"{name:<{width}}  {value}".rstrip()))
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1) -> None:
-    """Print a table whose first columns are text and whose others are numbers."""
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], n_text: int | Collection[int] = 1
+) -> None:
+    """Print a table of text and numbers: ``n_text`` first columns are text, or these columns."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, title in enumerate(header):
-        is_text = index < n_text
+        is_text = index < n_text if isinstance(n_text, int) else index in n_text
         table.add_column(title, justify="left" if is_text else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)

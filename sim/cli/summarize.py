@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .output import check_writable, print_json, print_table, write_csv
+from .output import check_writable, name_cell, print_json, print_table, write_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..analysis.overviews import Overview
 
 KINDS = ("gap", "slowdown", "lowest")
+MOST_NAME = 100  # letters of a trace or a method
 
 
 @options.command(
@@ -54,14 +55,18 @@ def command(
     if as_json:
         print_json(_records(found.rows))
     else:
-        _print(found)
+        print_overview(found)
 
 
-def _print(found: Overview) -> None:
+def print_overview(found: Overview) -> None:
     """Show it to a person."""
-    names = [str(name) for name in found.cells.index.names]
+    n_text = len(found.cells.index.names)
     cells = found.cells.reset_index()
-    print_table(list(map(str, cells.columns)), cells.to_numpy().tolist(), n_text=len(names))
+    rows = [
+        [*(name_cell(str(name), MOST_NAME) for name in row[:n_text]), *row[n_text:]]
+        for row in cells.to_numpy().tolist()
+    ]
+    print_table(list(map(str, cells.columns)), rows, n_text=n_text)
     click.echo(f"\n{found.legend}")
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from rematsim.addressing import address_plan
-from rematsim.analysis.address_map import COLUMNS, ROWS, Stay, address_figure, image, stays
+from rematsim.analysis.address_map import COLUMNS, ROWS, address_figure, image
 from rematsim.analysis.plotting import plot
+from rematsim.analysis.stays import Stay, stays
 from rematsim.analysis.timelines import CATEGORIES
 from rematsim.errors import InputError
 from rematsim.result import RunResult

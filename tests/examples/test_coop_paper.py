@@ -51,6 +51,24 @@ def test_smallest_budgets_are_those_of_the_runs(coop_paper: ModuleType, out: Pat
         assert found == pytest.approx(expected, abs=1e-3) or (np.isnan(found) and ok.empty)
 
 
+def test_the_line_of_a_static_plan_is_beside_every_fragmentation(
+    coop_paper: ModuleType, out: Path
+) -> None:
+    """What it needs above the load, which no plan is below; the run's own addresses are a plan."""
+    runs = pd.read_csv(out / "runs.csv")
+    chosen = runs["line"].isin(coop_paper.MAIN[1:]) & runs["status"].eq("ok")
+    shown = runs[chosen & runs["fragmentation"].notna()]
+    assert shown["load_bytes"].le(shown["plan_bytes"]).all()
+    assert shown["plan_bytes"].le(shown["reserved_peak_bytes"]).all()
+    assert shown["load_bytes"].le(shown["budget_bytes"]).all()
+    figure = dict(coop_paper.figures(runs))["fragmentation"]
+    lines = [line for axes in figure.axes for line in axes.lines if line.get_linestyle() == "--"]
+    drawn = np.concatenate([line.get_ydata() for line in lines])
+    due = (shown["plan_bytes"] - shown["load_bytes"]) / shown["budget_bytes"]
+    drawn = drawn[~np.isnan(drawn)]  # lines break where a run failed
+    assert len(drawn) and sorted(drawn) == pytest.approx(sorted(due))
+
+
 def test_figures_and_maps_are_drawn(out: Path) -> None:
     names = {path.name for path in out.glob("*.png")}
     assert names == {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from random_buffers import least_height, random_buffers, reference_buffers
@@ -113,15 +115,28 @@ def test_without_time_the_plan_is_that_in_the_order_of_time(method: str) -> None
 
 
 def test_a_fit_looks_at_the_clock_while_it_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 30 buffers, ten at a time, 20 are placed when the third look says that time is over."""
+    """Turns of ten, and then of one, as each looks at all before: 10 and 1 at the third look."""
     buffers = random_buffers(0, 30, time=20)
+    monkeypatch.setattr(fits, "FIRST_TURN", 10)
     monkeypatch.setattr(fits, "TURN", 10)
     monkeypatch.setattr(Clock, "is_over", property(lambda clock: next(looks)))
     here, looks = fits.placing(buffers), iter([False, False, True])
     here.trial[:] = range(30)
     search = Search(buffers, clock=Clock())
     assert not fits.place_all(search, fits.arrays(buffers), here, FIRST_FIT)
-    assert here.run[0].placed == 20
+    assert here.run[0].placed == 11
+
+
+def test_the_plan_of_last_resort_takes_no_longer_where_much_lives_together() -> None:
+    """All of 100,000 live at once; by pairs, that takes a minute. Empty ones are among them."""
+    lower = np.arange(100_000)
+    size = np.random.default_rng(0).integers(0, 1000, 100_000)
+    buffers = Buffers.of(lower, lower + 100_000, size, alignment=1 + lower % 2)
+    plan_addresses(buffers.part(lower[:2]))  # compiles
+    before = time.process_time()
+    found = plan_addresses(buffers, time_limit=1e-9)
+    assert time.process_time() - before < 5
+    assert found.ratio < 1.01
 
 
 def test_many_buffers_have_a_plan() -> None:

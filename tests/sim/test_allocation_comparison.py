@@ -144,6 +144,14 @@ def test_with_the_wrong_settings_it_is_not(tmp_path: Path) -> None:
     assert found.reserved is not None and found.reserved.largest_bytes > 0
 
 
+def test_bad_settings_of_a_profile_are_refused_by_its_name(tmp_path: Path) -> None:
+    recorder = a_recording(1, "", None, count=3)
+    recorder.settings = "max_split_size_mb:x"
+    with pytest.raises(InputError, match=r"snapshot\.pickle: allocator setting 'max_split_.*other"):
+        compared(recorder.snapshot(), tmp_path)
+    assert compared(recorder.snapshot(), tmp_path, settings=DEFAULTS).settings == DEFAULTS
+
+
 def test_a_limit_brings_retries_as_on_the_device(tmp_path: Path) -> None:
     """Segments that the history says were given back are given back at the same events."""
     limit = 100 * MIB

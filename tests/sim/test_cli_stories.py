@@ -9,23 +9,10 @@ from typing import Any
 
 import pytest
 from command_line import told
+from hostile_names import HOSTILE, save_hostile
 from rematsim.cli.main import main
-from rematsim.traces.builder import TraceBuilder
-from rematsim.traces.saving import save_trace
 
 NET = "synthetic:chain:9"
-LONG = "n" * 100_000
-HOSTILE = (
-    "a\x1b[31mred\x07",
-    "line\nbreak\ttab\r",
-    "\u202eright-to-left",
-    "<script>alert(1)</script>",
-    "[bold]markup[/bold]",
-    "=1+1",
-    "$x^2$ \\frac{",
-    LONG,
-    "שלום",
-)
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -43,23 +30,7 @@ def run(tmp_path: Path) -> str:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> str:
-    """A chain whose names, operators and modules are what no reader of them may obey."""
-    builder = TraceBuilder(HOSTILE[0] * 50, times_estimated=True)
-    builder.constant("w", 1)
-    before = "w"
-    for name in HOSTILE:
-        builder.call(name, [before], [(name, 8, -1)], 5, module=name)
-        before = name
-    builder.backward()
-    for name in reversed(HOSTILE):
-        builder.call(name, [before, name], [(f"g{name}", 8, -1)], 5, module=name)
-        if before != name:
-            builder.release(before)
-        builder.release(name)
-        before = f"g{name}"
-    path = str(tmp_path / "hostile.trace")
-    save_trace(builder.build(), path)
-    return path
+    return save_hostile(tmp_path)
 
 
 def test_a_summary_has_overhead_peak_and_what_more_memory_would_buy(

@@ -92,8 +92,8 @@ EVENTS = [
 # At the end 300 bytes are held and 700 wait to be freed, in blocks of multiples of 512.
 BLOCKS = [
     {"address": 1, "size": 512, "requested_size": 300, "state": "active_allocated"},
-    {"address": 2, "size": 1024, "requested_size": 700, "state": "active_awaiting_free"},
-    {"address": 3, "size": 1536, "requested_size": 0, "state": "inactive"},
+    {"address": 513, "size": 1024, "requested_size": 700, "state": "active_awaiting_free"},
+    {"address": 1537, "size": 1536, "requested_size": 0, "state": "inactive"},
 ]
 SEGMENT = {
     "device": 0, "address": 1, "total_size": 3072, "allocated_size": 512, "active_size": 1536,

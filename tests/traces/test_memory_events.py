@@ -52,7 +52,7 @@ SEGMENTS = [
         "address": 4096,
         "total_size": 2048,
         "requested_size": 100,
-        "blocks": [
+        "blocks": [  # of an older build, without addresses
             block(1024, "inactive"),
             block(512, "active_allocated"),
             block(512, "active_awaiting_free"),
@@ -88,8 +88,86 @@ def test_blocks_without_addresses_lie_one_behind_the_other(tmp_path: Path) -> No
 
 
 def test_blocks_with_addresses_lie_there(tmp_path: Path) -> None:
-    segment = SEGMENTS[1] | {"blocks": [block(512, "active_allocated", address=9000)]}
-    assert load(snapshot(segments=[segment]), tmp_path).held.tolist() == [[9000, 512]]
+    """One behind the other, so that the first and the last are at the ends of the segment."""
+    blocks = [
+        block(512, "inactive", address=4096),
+        block(1536, "active_allocated", address=4608),
+    ]
+    segment = SEGMENTS[1] | {"blocks": blocks}
+    assert load(snapshot(segments=[segment]), tmp_path).held.tolist() == [[4608, 1536]]
+
+
+def at(address: object, size: object = 1024, state: object = "inactive", **more: object) -> object:
+    return {"address": address, "size": size, "requested_size": 0, "state": state} | more
+
+
+TWO = [at(4096), at(5120)]
+BAD_BLOCKS = {
+    "one in another": ([at(4096), at(4608)], r"1 of segment 0: address \(4608\): .* at 5120"),
+    "a gap": ([at(4096, 512), at(5120)], r"block 1 of segment 0: address \(5120\): .* at 4608"),
+    "not in order": (TWO[::-1], r"block 0 of segment 0: address \(5120\): .* segment, at 4096"),
+    "one given twice": ([*TWO, TWO[1]], r"block 2 of segment 0: address \(5120\)"),
+    "outside": ([at(0), at(1024)], r"block 0 of segment 0: address \(0\)"),
+    "beyond the end": ([*TWO, at(6144)], r"total_size \(2048\): its blocks have 3072 bytes"),
+    "too few": (TWO[:1], r"total_size \(2048\): its blocks have 1024 bytes together"),
+    "below nothing": ([at(4096, -1)], r"size -1 of block 0 of segment 0 is not from 0 to 2\^53"),
+    "empty": ([at(4096, 0), *TWO], r"block 0 of segment 0: size \(0\): a block has bytes"),
+    "no number": ([at(4096, "x")], r"size 'x' of block 0 of segment 0"),
+    "asked for more": (
+        [at(4096, 1024, "active_allocated", requested_size=1025), TWO[1]],
+        r"requested_size \(1025\): it is at most size \(1024\)",
+    ),
+    "no state": ([at(4096, state="busy"), TWO[1]], r"state \('busy'\): it is one of active_alloc"),
+    "no dictionary": ([5], "block 0 of segment 0 is 5: it is no dictionary"),
+    "no list": ({"a": 1}, "blocks of segment 0 is"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_BLOCKS)
+def test_blocks_that_do_not_cover_their_segment_are_refused(what: str, tmp_path: Path) -> None:
+    """Each begins where the one before it ends, and together they are the segment."""
+    blocks, message = BAD_BLOCKS[what]
+    segment = {"device": 0, "address": 4096, "total_size": 2048, "blocks": blocks}
+    with pytest.raises(TraceError, match=rf"profile\.bin: [^\n]*{message}[^\n]*$"):
+        load(snapshot(segments=[segment]), tmp_path)
+
+
+WHOLE = {"device": 0, "address": 4096, "total_size": 2048, "blocks": TWO}
+BAD_SEGMENTS = {
+    "one given twice": ([WHOLE, WHOLE], r"segment 1: address \(4096\): segment 0 lies there, with"),
+    "one in another": (
+        [{"device": 0, "address": 5120, "total_size": 512}, WHOLE],
+        r"segment 0: address \(5120\): segment 1 lies there, with 2048 bytes from 4096 on",
+    ),
+    "below nothing": ([WHOLE | {"total_size": -1}], "total_size -1 of segment 0 is not from 0"),
+    "holds too much": (
+        [WHOLE | {"active_size": 2049}],
+        r"segment 0: active_size \(2049\): it is at most total_size \(2048\)",
+    ),
+    "no dictionary": ([WHOLE, 7], "segment 1 is 7: it is no dictionary"),
+    "too much in all": ([{"device": 0, "total_size": 2**53}] * 2, "bytes in all: at most 2.53"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_SEGMENTS)
+def test_segments_that_cannot_be_are_refused(what: str, tmp_path: Path) -> None:
+    segments, message = BAD_SEGMENTS[what]
+    with pytest.raises(TraceError, match=rf"profile\.bin: [^\n]*{message}[^\n]*$"):
+        load(snapshot(segments=segments), tmp_path)
+
+
+def test_segments_of_a_device_may_come_in_any_order(tmp_path: Path) -> None:
+    """Those of another device may have the same addresses."""
+    low = {"device": 0, "address": 0, "total_size": 4096}
+    other = WHOLE | {"device": 1}
+    events = load(snapshot(segments=[WHOLE, other, low]), tmp_path)
+    assert events.segments.tolist() == [[0, 4096], [4096, 2048]]
+
+
+@pytest.mark.parametrize("settings", [5, {"PYTORCH_CUDA_ALLOC_CONF": 5}])
+def test_settings_that_are_none_are_refused(settings: object, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"profile\.bin: [^\n]*allocator_settings is 5: "):
+        load(snapshot(allocator_settings=settings), tmp_path)
 
 
 def test_where_no_free_completes_what_waits_is_not_held(tmp_path: Path) -> None:

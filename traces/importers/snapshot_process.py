@@ -20,11 +20,19 @@ from ..limiting import memory_limited
 from ..memory_events import ALLOC, FREE, MAP, SEGMENT_ALLOC, SEGMENT_FREE, UNMAP
 from ..wording import reason, show
 from .memory_snapshot import Answer, History
+from .snapshot_segments import (
+    AWAITING_FREE,
+    HELD,
+    MAX_BYTES,
+    Segment,
+    address_of,
+    count_of,
+    list_of,
+    read_segments,
+)
 
 MEMORY_FACTOR = 24  # of a pickle, unpacked into objects
 MEMORY_BASE = 256 << 20
-MAX_BYTES = 2**53
-MAX_ADDRESS = 2**62
 
 ACTIONS = {
     "alloc": ALLOC,
@@ -34,7 +42,6 @@ ACTIONS = {
     "segment_unmap": UNMAP,
 }
 SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second in older builds
-AWAITING_FREE = ("active_awaiting_free", "active_pending_free")  # the second in older builds
 
 # What unpickling raises on what is damaged or hostile.
 _FAILURES = (
@@ -89,34 +96,36 @@ def _load(data: bytes) -> dict[str, Any]:
 
 def _histories(snapshot: dict[str, Any], size: int) -> dict[int, History]:
     """Take what matters of each device that has a history."""
-    traces = _list(snapshot["device_traces"], "device_traces")
+    traces = list_of(snapshot["device_traces"], "device_traces")
     events = {k: history for k, history in enumerate(traces) if history}
-    n_events = sum(len(_list(history, "a device's trace")) for history in events.values())
+    n_events = sum(len(list_of(history, "a device's trace")) for history in events.values())
     if n_events > size:
         raise TraceError(f"{n_events:,} events in {size:,} bytes: one is given twice")
     found = {}
     for device, history in events.items():
         is_completed = _is_completed(history)
         rows = _moved(history, is_completed)
-        allocated, reserved = _final(snapshot, device, is_completed)
-        segments, held = _layout(snapshot, device, is_completed)
+        segments = read_segments(snapshot.get("segments") or [], device)
+        is_told = snapshot.get("segments") is not None
+        allocated, reserved = _final(segments, is_completed) if is_told else (None, None)
+        places, held = _layout(segments, is_completed)
         streams = len({event.get("stream") for event in history if event.get("action") == "alloc"})
-        found[device] = History(rows.tobytes(), allocated, reserved, segments, held, streams)
+        found[device] = History(rows.tobytes(), allocated, reserved, places, held, streams)
     return found
 
 
 def _settings(snapshot: dict[str, Any]) -> str:
     """Give the allocator's settings as they were spelled; nothing if it does not say."""
-    settings = snapshot.get("allocator_settings")
-    given = [settings.get(key) for key in SETTINGS] if isinstance(settings, dict) else []
-    return next((text for text in given if isinstance(text, str) and text), "")
-
-
-def _list(value: Any, what: str) -> list[Any]:
-    """Give a list."""
-    if not isinstance(value, list):
-        raise TraceError(f"{what} is {show(value)}: a snapshot has a list there")
-    return value
+    settings = snapshot.get("allocator_settings") or {}
+    if not isinstance(settings, dict):
+        raise TraceError(
+            f"allocator_settings is {show(settings)}: a snapshot has a dictionary there"
+        )
+    given = [settings.get(key) or "" for key in SETTINGS]
+    for key, text in zip(SETTINGS, given, strict=True):
+        if not isinstance(text, str):
+            raise TraceError(f"{key} of allocator_settings is {show(text)}: it is a text")
+    return next(filter(None, given), "")
 
 
 def _is_completed(history: list[Any]) -> bool:
@@ -141,28 +150,13 @@ def _moved(history: list[Any], is_completed: bool) -> Any:
         action = event.get("action")
         kind = kinds.get(action) if isinstance(action, str) else None
         if kind is not None:
-            size, time = _count(event, "size"), _count(event, "time_us")
-            rows.append((time * 1000, kind, _address(event.get("addr")), size))
+            size, time = count_of(event, "size", "an event"), count_of(event, "time_us", "an event")
+            rows.append((time * 1000, kind, address_of(event.get("addr")), size))
     return np.array(rows, np.int64).reshape(-1, 4)
 
 
-def _address(value: Any) -> int:
-    """Give an address, or -1 for what is none."""
-    return value if isinstance(value, int) and 0 <= value < MAX_ADDRESS else -1
-
-
-def _count(event: dict[str, Any], key: str) -> int:
-    """Give a number of an event; 0 if it has none."""
-    value = event.get(key, 0)
-    if not isinstance(value, int) or not 0 <= value <= MAX_BYTES:
-        raise TraceError(f"{key} {show(value)} of an event is not from 0 to 2^53")
-    return value
-
-
-def _final(
-    snapshot: dict[str, Any], device: int, is_completed: bool
-) -> tuple[int | None, int | None]:
-    """Add up what the segments of a device hold at the end; None: they do not say.
+def _final(segments: list[Segment], is_completed: bool) -> tuple[int | None, int]:
+    """Add up what the segments of a device hold at the end, None: they do not say; and all bytes.
 
     Notes
     -----
@@ -170,63 +164,30 @@ def _final(
     rounded them to (builds that say only that aside). They include blocks whose free was asked for
     and has not completed, which are left out where frees count when asked for.
     """
-    if snapshot.get("segments") is None:
-        return None, None
-    mine = _segments(snapshot, device)
-    totals = (_total(mine, key) for key in ("requested_size", "active_size", "allocated_size"))
+    total = sum(segment.size for segment in segments)
+    if total > MAX_BYTES:
+        raise TraceError(f"segments: {total:,} bytes in all: at most 2^53")
+    totals = (_total(segments, key) for key in ("requested_size", "active_size", "allocated_size"))
     held = next((total for total in totals if total is not None), None)
     if held is not None and not is_completed:
-        held -= _total([block for s in mine for block in _awaiting_free(s)], "requested_size") or 0
-    return held, _total(mine, "total_size")
+        blocks = (block for segment in segments for block in segment.blocks)
+        held -= sum(block.requested for block in blocks if block.state in AWAITING_FREE)
+    return held, total
 
 
-def _segments(snapshot: dict[str, Any], device: int) -> list[dict[str, Any]]:
-    """Give the segments of a device."""
-    return [
-        segment
-        for segment in _list(snapshot.get("segments") or [], "segments")
-        if isinstance(segment, dict) and segment.get("device") == device
-    ]
+def _total(segments: list[Segment], key: str) -> int | None:
+    """Add up sizes; None: one of them is missing."""
+    sizes = [segment.sizes.get(key) for segment in segments]
+    return sum(size for size in sizes if size is not None) if None not in sizes else None
 
 
-def _layout(snapshot: dict[str, Any], device: int, is_completed: bool) -> tuple[bytes, bytes]:
-    """Give address and bytes of each segment, and of each block that is held, at the end.
-
-    Notes
-    -----
-    Blocks of older builds have no address: they lie one behind the other.
-    """
-    used = {"active_allocated", *(AWAITING_FREE if is_completed else ())}
-    segments, held = [], []
-    for segment in _segments(snapshot, device):
-        start = _address(segment.get("address"))
-        segments.append((start, _count(segment, "total_size")))
-        for block in _blocks(segment):
-            start, size = _address(block.get("address", start)), _count(block, "size")
-            if block.get("state") in used:
-                held.append((start, size))
-            start += size
-    return np.array(segments, np.int64).tobytes(), np.array(held, np.int64).tobytes()
-
-
-def _total(parts: list[dict[str, Any]], key: str) -> int | None:
-    """Add up sizes; None: one of them is missing, or is none, or the sum is."""
-    sizes = [part.get(key) for part in parts]
-    if not all(isinstance(size, int) and 0 <= size <= MAX_BYTES for size in sizes):
-        return None
-    total: int = sum(sizes)  # type: ignore[arg-type]
-    return total if total <= MAX_BYTES else None
-
-
-def _awaiting_free(segment: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the blocks of a segment whose free was asked for and has not completed."""
-    return [block for block in _blocks(segment) if block.get("state") in AWAITING_FREE]
-
-
-def _blocks(segment: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the blocks of a segment."""
-    blocks = segment.get("blocks")
-    return [b for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
+def _layout(segments: list[Segment], is_completed: bool) -> tuple[bytes, bytes]:
+    """Give address and bytes of each segment, and of each block that is held, at the end."""
+    used = {HELD, *(AWAITING_FREE if is_completed else ())}
+    places = [(segment.address, segment.size) for segment in segments]
+    blocks = (block for segment in segments for block in segment.blocks)
+    held = [(block.address, block.size) for block in blocks if block.state in used]
+    return np.array(places, np.int64).tobytes(), np.array(held, np.int64).tobytes()
 
 
 if __name__ == "__main__":

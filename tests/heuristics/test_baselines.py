@@ -1,0 +1,55 @@
+"""Planners that move data lose to none of the simple ones, at any rate and budget."""
+
+from __future__ import annotations
+
+import pytest
+from random_traces import random_trace
+from rematsim.heuristics.static.baselines import SIMPLE
+from rematsim.planning import plan_trace
+from rematsim.static_graph import least_budget, naive_peak_bytes
+from rematsim.traces.loading import load_trace
+from rematsim.traces.trace import Trace
+from rematsim.workload import workload
+
+MOVING = ("capuchin", "pofo", "poet", "joint")
+RATES = ("10MB/s", "500MB/s", "20GB/s")
+
+
+def check(trace: Trace, rate: str, budget: int | float, methods: tuple[str, ...]) -> None:
+    """Hold planners that move data against the simple ones: by prediction, and by execution."""
+    link = f"link(d2h={rate},h2d={rate},latency=1us)"
+    rows = {
+        method: plan_trace(trace, method, budget, link=link, time_limit=30).row
+        for method in (*SIMPLE, *methods)
+    }
+    has_views = bool(len(workload(trace).graph.view_call))
+    for name in methods:
+        for simple in SIMPLE:
+            if rows[simple].predicted_slowdown is None:
+                continue
+            assert rows[name].predicted_slowdown is not None, (name, simple)
+            assert rows[name].predicted_slowdown <= rows[simple].predicted_slowdown, (name, simple)
+            if not has_views:
+                assert rows[name].slowdown <= rows[simple].slowdown, (name, simple)
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("name", ["synthetic:chain:9", "synthetic:transformer:2"])
+def test_on_models(name: str, rate: str) -> None:
+    trace = load_trace(name)
+    graph = workload(trace).graph
+    least, most = least_budget(graph)[0], naive_peak_bytes(graph)
+    methods = MOVING if graph.n_nodes < 40 else ("capuchin", "pofo")
+    for budget in ((3 * least + most) // 4, (least + most) // 2):
+        check(trace, rate, budget, methods)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_random_traces(seed: int) -> None:
+    check(random_trace(seed, events=24), RATES[seed % 3], 0.8, MOVING)
+
+
+@pytest.mark.parametrize("rate", ["100MB/s", "1GB/s"])
+def test_on_a_bundled_trace(rate: str) -> None:
+    """Capuchin's own plans lose to rotor's by far on slow links."""
+    check(load_trace("bundled:unet"), rate, 0.5, ("capuchin", "pofo"))

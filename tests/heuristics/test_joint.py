@@ -1,0 +1,108 @@
+"""joint: as fast as the fastest of all plans of tiny graphs; its bound, and whom it loses to."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from brute_force_moves import Limits, fastest
+from random_traces import random_trace
+from rematsim.audit import audit
+from rematsim.heuristics.static.registry import OPTIMAL, OPTIMAL_FOR_CV
+from rematsim.links import find_link
+from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
+from rematsim.planning import plan_trace
+from rematsim.static_graph import least_budget, naive_peak_bytes
+from rematsim.traces.builder import TraceBuilder
+from rematsim.traces.loading import load_trace
+from rematsim.traces.trace import Trace
+from rematsim.workload import workload
+
+pytest.importorskip("ortools")
+
+SECONDS = 30.0
+OTHERS = ("offload-all", "capuchin", "pofo", "poet")
+
+
+def tiny(seed: int, n: int = 2) -> tuple[Trace, str]:
+    """Make n forward and n + 1 backward nodes of random times and sizes; and a link."""
+    draw = random.Random(seed)
+    builder = TraceBuilder(f"tiny {seed}")
+    for node in range(2 * n + 1):
+        reads = [r for r in (2 * n - node, node - 1) if 0 <= r < node]
+        size, time = draw.randint(1, 4), draw.randint(1, 6)
+        phase = PHASE_FORWARD if node < n else PHASE_BACKWARD
+        names = [f"x{r}" for r in sorted(set(reads))]
+        builder.call("f", names, [(f"x{node}", size, -1)], time, phase=phase)
+    for node in range(2 * n + 1):
+        builder.release(f"x{node}")
+    rate = draw.choice(["500MB/s", "1GB/s", "2GB/s", "4GB/s"])
+    latency, duplex = draw.choice(["0", "1ns"]), draw.choice(["full", "half"])
+    return builder.build(), f"link(d2h={rate},h2d={rate},latency={latency},duplex={duplex})"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_plan_of_a_tiny_graph_is_faster(seed: int) -> None:
+    """Of all there are, at every budget; it is proven, and nobody else is faster."""
+    trace, link = tiny(seed)
+    graph = workload(trace, cached=False).graph
+    found = find_link(link)
+    assert found is not None
+    for budget in range(least_budget(graph)[0], naive_peak_bytes(graph)):
+        best = fastest(graph, found, budget, Limits())
+        row = plan_trace(trace, "joint", budget, link=link, time_limit=SECONDS).row
+        assert best is not None and row.slowdown is not None
+        assert row.slowdown == row.predicted_slowdown == best[0] / graph.base_cost
+        assert row.planner_status in (OPTIMAL, f"{OPTIMAL_FOR_CV}2")
+        assert row.bound_slowdown == row.slowdown
+        others = [plan_trace(trace, m, budget, link=link, time_limit=SECONDS).row for m in OTHERS]
+        times = [other.slowdown for other in others if other.slowdown is not None]
+        assert row.slowdown <= min(times)
+
+
+@pytest.mark.parametrize(("rate", "budget"), [("10GB/s", 0.7), ("200GB/s", 0.5)])
+def test_on_a_transformer_it_never_loses_and_its_bound_holds(rate: str, budget: float) -> None:
+    trace, link = load_trace("synthetic:transformer:2"), f"link(d2h={rate},h2d={rate})"
+    row = plan_trace(trace, "joint", budget, link=link, time_limit=SECONDS).row
+    assert row.status == "ok" and row.slowdown is not None and row.bound_slowdown is not None
+    assert 1 <= row.bound_slowdown <= row.slowdown
+    for method in ("capuchin", "pofo"):  # which lose to none of the simple ones
+        other = plan_trace(trace, method, budget, link=link).row.predicted_slowdown
+        assert other is None or row.predicted_slowdown <= other
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_predicted_happens_and_no_bound_is_above_it(seed: int) -> None:
+    """On random traces, whose views take time that a run may spare."""
+    trace = random_trace(seed, events=24)
+    for link in ("link(d2h=1GB/s,h2d=2GB/s,latency=1ns)", "link(d2h=3GB/s,h2d=3GB/s,host=20)"):
+        planned = plan_trace(trace, "joint", 0.8, link=link, time_limit=5, event_log=True)
+        row = planned.row
+        if planned.plan is None:
+            assert row.status in ("infeasible", "no_plan")
+            continue
+        assert row.status == "ok" and row.slowdown is not None and row.bound_slowdown is not None
+        assert row.bound_slowdown <= row.slowdown
+        assert audit(trace, row), audit(trace, row).message
+        if not len(workload(trace).graph.view_call):
+            assert row.slowdown == row.predicted_slowdown
+
+
+def test_more_runs_and_returns_never_cost_time() -> None:
+    """And with one run and no return, nothing is done twice: there is no plan of its own."""
+    trace, link = tiny(9)
+    graph = workload(trace, cached=False).graph
+    budget = (least_budget(graph)[0] + naive_peak_bytes(graph)) // 2
+    bounds = [
+        plan_trace(trace, f"joint(runs={runs},trips={trips})", budget, link=link).row
+        for runs, trips in ((1, 0), (1, 1), (2, 1), (3, 2))
+    ]
+    times = [row.slowdown for row in bounds]
+    assert times == sorted(times, reverse=True)
+    proven = [row.bound_slowdown or 0 for row in bounds[1:]]
+    assert proven == sorted(proven, reverse=True)
+
+
+def test_larger_graphs_are_planned_as_groups_and_nothing_is_proven() -> None:
+    row = plan_trace("synthetic:chain:80", "joint", 0.4, link="h100-pcie5", time_limit=20).row
+    assert row.status == "ok" and row.bound_slowdown == 1.0
