@@ -41,13 +41,16 @@ SHARES, QUICK_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0), (0.25, 1.0)
 PARTS, QUICK_PARTS = (1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 5 / 6), (1 / 2, 3 / 4)
 
 # What is compared; a planner or a heuristic more is a name more in one of these.
-ONLINE = ("h_DTR_eq",)
+ONLINE_MOVING = ("h_DTR_offload", "h_next_use_offload")
+ONLINE = ("h_DTR_eq", *ONLINE_MOVING)
 UNIFORM = ("every-kth", "m-of-n", "chen-sqrt", "chen-greedy")
-MOVING = ("offload-all", "capuchin", "pofo", "joint")
+MOVING = (*ONLINE_MOVING, "offload-all", "capuchin", "pofo", "joint")
 EXACT = ("rotor", "optimal", "pofo", "joint")
 LIMITED = ("optimal", "joint")  # what improves a plan for as long as it may
-SIMPLE = (*ONLINE, *UNIFORM, "offload-all")
-METHODS = tuple(dict.fromkeys(("keep-all", *UNIFORM, *EXACT, *MOVING)))
+SIMPLE = ("h_DTR_eq", *UNIFORM, "offload-all")
+PLANNERS = tuple(
+    name for name in dict.fromkeys(("keep-all", *UNIFORM, *EXACT, *MOVING)) if name not in ONLINE
+)
 
 HIGHEST = 2.0  # slowdown in the figures
 OVERHEAD = 0.2  # at which the paper states the memory
@@ -63,7 +66,7 @@ def evaluate(traces: Sequence[Trace], given: argparse.Namespace) -> pd.DataFrame
         constants = requirements(compile_trace(trace)).constant_bytes
         parts = {round(constants + part * (peak - constants)): part for part in given.parts}
         links = {link_of(run, share): share for share in given.shares}
-        planners = [name for name in METHODS if name not in LIMITED]
+        planners = [name for name in PLANNERS if name not in LIMITED]
         _say(f"{trace.name}: {len(planners)} planners, {len(parts)} budgets, {len(links)} links")
         for heuristics, methods, seconds in (
             (ONLINE, planners, None),
