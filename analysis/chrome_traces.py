@@ -2,11 +2,16 @@
 
 The format is the Trace Event Format (JSON object format): complete events (``X``), counters
 (``C``), instants (``i``) and names of lanes (``M``); times are in microseconds.
+
+Perfetto's trace processor cuts what it reads off to nanoseconds, drops a slice that begins before
+another in its lane has ended, and takes lane 0 for lane `PROCESS`.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +29,7 @@ LANES = {"compute": "compute", "to_host": "to the host", "from_host": "from the 
 LASTING = ("offload", "save", "prefetch", "stall")  # and calls
 INSTANT = ("evict", "deallocate", "banish", "discard", "pin")
 PROCESS = 1
+FIRST_LANE = PROCESS  # the main thread of the process; the others follow it
 
 
 def save_timeline(run: RunResult, path: str | Path) -> None:
@@ -69,16 +75,22 @@ def timeline(run: RunResult) -> dict[str, Any]:
     }
 
 
+def _microseconds(time_ns: float) -> float:
+    """Give microseconds that are the same nanoseconds again, cut off or rounded."""
+    value = time_ns / 1e3
+    return value if value * 1e3 >= time_ns else math.nextafter(value, math.inf)
+
+
 def _time(event: dict[str, Any]) -> float:
     return float(event["ts"])
 
 
 def _names(run: RunResult) -> Iterator[dict[str, Any]]:
     """Name the process, and the lanes in their order."""
-    yield _meta("process_name", 0, name=f"{run.trace}, {run.method}")
+    yield _meta("process_name", FIRST_LANE, name=f"{run.trace}, {run.method}")
     for lane, stream in enumerate(STREAMS):
-        yield _meta("thread_name", lane, name=LANES[stream])
-        yield _meta("thread_sort_index", lane, sort_index=lane)
+        yield _meta("thread_name", FIRST_LANE + lane, name=LANES[stream])
+        yield _meta("thread_sort_index", FIRST_LANE + lane, sort_index=lane)
 
 
 def _meta(what: str, lane: int, **arguments: Any) -> dict[str, Any]:
@@ -110,8 +122,9 @@ def _slices(run: RunResult) -> Iterator[dict[str, Any]]:
             title, arguments["call"] = operators[storage] or f"call {call}", call
         else:
             title, arguments["bytes"] = f"{kind} {name}", size
-        yield {"ph": "X", "name": title, "cat": kind, "pid": PROCESS, "tid": stream,
-               "ts": start / 1e3, "dur": (end - start) / 1e3, "args": arguments}  # fmt: skip
+        yield {"ph": "X", "name": title, "cat": kind, "pid": PROCESS,
+               "tid": FIRST_LANE + stream, "ts": _microseconds(start),
+               "dur": _microseconds(end - start), "args": arguments}  # fmt: skip
 
 
 def _counters(run: RunResult) -> Iterator[dict[str, Any]]:
@@ -132,18 +145,25 @@ def _counters(run: RunResult) -> Iterator[dict[str, Any]]:
 
 
 def _counter(name: str, time: float, values: dict[str, int]) -> dict[str, Any]:
-    return {"ph": "C", "name": name, "pid": PROCESS, "ts": time / 1e3, "args": values}
+    return {"ph": "C", "name": name, "pid": PROCESS, "ts": _microseconds(time), "args": values}
 
 
 def _instants(run: RunResult) -> Iterator[dict[str, Any]]:
-    """Give what takes no time: storages that go, or stay for good."""
+    """Give what takes no time: storages that go, or stay for good.
+
+    What happens at one moment is one event: viewers stack those that coincide in a lane.
+    """
     assert run.storages is not None
     names = run.storages["name"].tolist()
-    columns = ("action", "start_ns", "storage", "bytes", "score")
-    for action, start, storage, size, score in _columns(run, _is_any(run, INSTANT), *columns):
-        arguments = {"storage": names[storage], "bytes": size}
-        if np.isfinite(score):
-            arguments["score"] = score
+    moments: defaultdict[tuple[float, int], list[dict[str, Any]]] = defaultdict(list)
+    columns = ("start_ns", "action", "storage", "bytes", "score")
+    for start, action, storage, size, score in _columns(run, _is_any(run, INSTANT), *columns):
+        about = {"storage": names[storage], "bytes": size}
+        moments[start, action].append(about | ({"score": score} if np.isfinite(score) else {}))
+    for (start, action), gone in moments.items():
         kind = ACTIONS[action]
-        yield {"ph": "i", "name": f"{kind} {names[storage]}", "cat": kind, "pid": PROCESS,
-               "tid": 0, "ts": start / 1e3, "s": "t", "args": arguments}  # fmt: skip
+        what = gone[0]["storage"] if len(gone) == 1 else f"{len(gone)} storages"
+        arguments = {"bytes": sum(each["bytes"] for each in gone), "storages": gone}
+        yield {"ph": "i", "name": f"{kind} {what}", "cat": kind, "pid": PROCESS,
+               "tid": FIRST_LANE, "ts": _microseconds(start), "s": "t",
+               "args": arguments}  # fmt: skip

@@ -1,8 +1,9 @@
 """One function per figure: a table of runs in, a matplotlib Figure out.
 
 Nothing is simulated, and nothing is shown on a screen. All figures can be had from here; those of
-lowest budgets, of solving, of a single run and of the theory are drawn in `heat.py`, `solving.py`,
-`timelines.py`, `stream_lanes.py`, `address_map.py`, `plan_pictures.py` and `theory.py`.
+lowest budgets, of winners, of solving, of a single run and of the theory are drawn in `heat.py`,
+`winner_maps.py`, `solving.py`, `timelines.py`, `stream_lanes.py`, `address_map.py`,
+`plan_pictures.py` and `theory.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ from .gaps import lower_bounds, with_bounds
 from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten
 from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
+from .moving import (
+    FAMILIES,
+    link_label,
+    points_by_link,
+    shares_of_peak,
+    with_best_recomputing,
+)
 from .output import save_figure as save_figure
 from .plan_pictures import plan_figure as plan_figure
 from .solving import solving_figure as solving_figure
@@ -32,6 +40,7 @@ from .theory import operations_figure as operations_figure
 from .theory import residency as residency
 from .theory import residency_figure as residency_figure
 from .timelines import memory_figure as memory_figure
+from .winner_maps import winners_figure as winners_figure
 
 # The ablations: what stands in the numerator, and what else the score may look at.
 ABLATION_COSTS = {
@@ -82,6 +91,51 @@ def overhead_figure(table: pd.DataFrame, highest: float | None = None) -> Figure
         points = _cut(points, highest)
     bounds = bounds[bounds["link"].eq(NO_LINK)]
     return _by_trace(points, replace(SLOWDOWN, ceiling=highest), bounds=bounds)
+
+
+def links_figure(table: pd.DataFrame, highest: float | None = None) -> Figure:
+    """Draw slowdown against budget at each link: keeping, recomputing, offloading, and both.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Runs of several links.
+    highest : float, optional
+        As of `overhead_figure`.
+
+    Returns
+    -------
+    Figure
+        A panel per trace and link, the slowest link first. Methods that move nothing are one line:
+        the best of them at each budget; the legend names those that are it somewhere.
+
+    Raises
+    ------
+    InputError
+        If no run has a link, or the runs differ in an option.
+    """
+    shares = shares_of_peak(table)
+    by_trace = points_by_link(table)
+    places = {
+        (trace, link): points
+        for trace, links in by_trace.items()
+        for link, points in links.items()
+        if link != NO_LINK
+    }
+    panels = []
+    for (trace, link), points in zip(
+        places, with_best_recomputing(list(places.values())), strict=True
+    ):
+        title = link_label(link) if len(by_trace) == 1 else f"{trace}, {link_label(link)}"
+        share = shares.get((trace, link))
+        note = "" if share is None else f"{share:.2g} peaks in a step"
+        panels.append(
+            PanelOfLines(title, note, points if highest is None else _cut(points, highest))
+        )
+    shown = pd.concat([panel.points for panel in panels], ignore_index=True)
+    families = dict(zip(shown["line"], shown["family"], strict=True))
+    names = sorted(line_order(families), key=lambda name: FAMILIES.index(families[name]))
+    return lines_figure(panels, replace(SLOWDOWN, ceiling=highest), names)
 
 
 def accesses_figure(table: pd.DataFrame) -> Figure:

@@ -19,18 +19,20 @@ from .gaps import share_bounds
 from .output import METADATA, check_suffix, save_figure
 from .solving import solved_rows
 from .summaries import trace_order
-from .tables import differs, read_run, read_table, select
+from .tables import differs, link_of, read_run, read_table, select
 
 if TYPE_CHECKING:
     from ..result import RunResult
 
-TABLE_KINDS: dict[str, Callable[[pd.DataFrame], Figure]] = {
+TABLE_KINDS: dict[str, Callable[..., Figure]] = {
     "overhead": figures.overhead_figure,
     "lowest": figures.lowest_budget_figure,
     "ablation": figures.ablation_figure,
     "deallocation": figures.deallocation_figure,
     "accesses": figures.accesses_figure,
     "solving": figures.solving_figure,
+    "links": figures.links_figure,
+    "winners": figures.winners_figure,
 }
 RUN_KINDS: dict[str, Callable[..., Figure]] = {
     "memory": figures.memory_figure,
@@ -43,6 +45,10 @@ PLAN_SUFFIXES = (".plan", ".plan.gz")
 
 # So many traces have room on one figure of a kind; more make several figures.
 TRACES_PER_FIGURE = {"overhead": 12, "deallocation": 12, "accesses": 12, "ablation": 4}
+TRACES_PER_FIGURE |= {"links": 1, "winners": 4}
+
+# Kinds whose axis of slowdowns can be cut.
+CUT_KINDS = ("overhead", "links")
 
 
 def plot(
@@ -70,7 +76,7 @@ def plot(
     run : RunResult, optional
         What executing the plan gave, with its event log; needed where `source` is a plan.
     highest : float, optional
-        The highest slowdown of the kind overhead, as of `overhead_figure`.
+        The highest slowdown of the kinds of `CUT_KINDS`, as of `overhead_figure`.
     plan_bytes : int, optional
         The height of a static address plan, for the kind addresses.
     **filters
@@ -135,6 +141,8 @@ def drawable_kinds(table: pd.DataFrame) -> list[str]:
     has_times = {"solve_seconds", "calls", "planner_status"} <= set(table)
     if has_times and solved_rows(table)["calls"].nunique() > 1:  # of one size there is no curve
         kinds.append("solving")
+    if link_of(table).nunique() > 1 and not others:
+        kinds += ["links", "winners"]
     return kinds
 
 
@@ -183,10 +191,8 @@ def _draw(
         for start in range(0, len(traces), size):
             page = f"-{start // size + 1}" if len(traces) > size else ""
             rows = shown[shown["trace"].isin(traces[start : start + size])]
-            if kind == "overhead":
-                yield kind, page, figures.overhead_figure(rows, highest)
-            else:
-                yield kind, page, TABLE_KINDS[kind](rows)
+            options = {"highest": highest} if kind in CUT_KINDS else {}
+            yield kind, page, TABLE_KINDS[kind](rows, **options)
 
 
 def _is_ablation(table: pd.DataFrame) -> pd.Series[bool]:

@@ -54,6 +54,9 @@ DASHES: tuple[tuple[float, ...], ...] = (
 LONGEST_DASH = 4.0
 BROKEN = (3.0, 1.2)
 
+# How far the ground under a marker is on its way from the marker's colour to white.
+TINT = 0.6
+
 # Places in the series of styles before a marker comes again.
 PLACES = len(MARKERS)
 
@@ -71,8 +74,8 @@ METHODS = (
     *("h_last_step_hybrid", "h_MegEngine"),
     *("keep-all", "chen-sqrt", "chen-greedy", "checkmate", "checkmate-lp-rounding", "rotor"),
     *("kusumoto", "optimal", "moccasin", "annealing", "revolve"),
-    *("large-neighborhood", "knapsack", "min-cut", "every-kth", "m-of-n", "on-demand"),
-    *("treewidth", "checkpoint-all", "checkpoint-last", "offload-all", "pofo", "capuchin"),
+    *("large-neighborhood", "knapsack", "offload-all", "every-kth", "m-of-n", "on-demand"),
+    *("treewidth", "checkpoint-all", "pofo", "min-cut", "checkpoint-last", "capuchin"),
     *("poet", "joint"),
     *_ABLATIONS[:1],
     *(
@@ -91,6 +94,7 @@ KNOWN = {method: place for place, method in enumerate(METHODS)} | {
     "staleness": 1,
     "size": 2,
     "neither": 3,
+    "recompute": METHODS.index("optimal"),  # the best of those that move nothing, as one line
 }
 
 # Marks for the ways in which a run ends without a result.
@@ -206,6 +210,18 @@ def line_styles(
         name: replace(style, dash=_broken(style.dash) if name in planned else ())
         for name, style in styles.items()
     }
+
+
+def tint(color: str) -> str:
+    """Lighten a colour so that black text can be read on it.
+
+    Examples
+    --------
+    >>> tint("#0072B2")
+    '#99c7e0'
+    """
+    parts = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + TINT * (255 - part)):02x}" for part in parts)
 
 
 def _broken(dash: tuple[float, ...]) -> tuple[float, ...]:

@@ -35,6 +35,7 @@ KNOWN_LINES = (
     "h_last_step_hybrid",
     "h_MegEngine",
     "keep-all",
+    "recompute",
     "offload-all",
     "checkpoint-last",
     "checkpoint-all",

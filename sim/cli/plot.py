@@ -34,8 +34,8 @@ PLAN_SECONDS = 10.0  # for the line of an address map
 @click.option(
     "--kind",
     metavar="KIND",
-    help="overhead, lowest, ablation, deallocation, accesses, solving; of one run memory, plan, "
-    "addresses, lanes. Default: what FILE has data for.",
+    help="overhead, lowest, ablation, deallocation, accesses, solving, links, winners; of one run "
+    "memory, plan, addresses, lanes. Default: what FILE has data for.",
 )
 @click.option(
     "--out", metavar="PATH", help="A .png, .svg or .pdf, or a folder; default: beside FILE."
@@ -43,7 +43,8 @@ PLAN_SECONDS = 10.0  # for the line of an address map
 @click.option(
     "--highest",
     type=click.FloatRange(min=1, min_open=True),
-    help="Highest slowdown of the kind overhead; what is slower is marked over the plot.",
+    help="Highest slowdown of the kinds overhead and links; what is slower is marked over the "
+    "plot.",
 )
 @options.filter_options
 @options.json_option

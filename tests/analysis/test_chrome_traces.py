@@ -37,6 +37,8 @@ def check_format(trace: Any) -> None:
             assert event["dur"] >= 0
             assert event["ts"] >= ends.get(event["tid"], 0) - 1e-6  # in a lane, one after another
             ends[event["tid"]] = event["ts"] + event["dur"]
+    named = {e["tid"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    assert set(ends) <= named and 0 not in named  # Perfetto takes lane 0 for the main thread
     times = [event["ts"] for event in trace["traceEvents"] if event["ph"] != "M"]
     assert times == sorted(times)
 
@@ -65,13 +67,43 @@ def test_every_kind_of_run_is_a_valid_trace(kind: str, tmp_path: Path) -> None:
     assert run.events is not None
     assert memory[-1] == run.events["memory_after_bytes"][-1]
     assert max(memory) <= run.peak_bytes
-    computed = [e["dur"] for e in read["traceEvents"] if e["ph"] == "X" and e["tid"] == 0]
+    computed = [e["dur"] for e in read["traceEvents"] if e["ph"] == "X" and e["tid"] == 1]
     assert sum(computed) * 1e3 == pytest.approx(run.clock - 1)
     lanes = {e["tid"] for e in read["traceEvents"] if e["ph"] == "X"}
-    assert lanes == ({0, 1, 2} if kind == "transfers" else {0})
+    assert lanes == ({1, 2, 3} if kind == "transfers" else {1})
     names = {e["name"] for e in read["traceEvents"] if e["ph"] == "C"}
     assert ("host memory" in names) == (kind == "transfers")
     assert ("reserved" in names) == (kind == "addresses")
+
+
+@pytest.mark.parametrize("kind", ["online", "transfers"])
+def test_a_reader_that_cuts_off_nanoseconds_finds_slices_that_do_not_overlap(kind: str) -> None:
+    """Perfetto reads whole nanoseconds, and drops what begins before another slice has ended."""
+    run = runs()[kind]
+    assert run.events is not None
+    ends: dict[int, int] = {}
+    spans = set()
+    for event in timeline(run)["traceEvents"]:
+        if event["ph"] == "X":
+            start, length = int(event["ts"] * 1000), int(event["dur"] * 1000)
+            assert start >= ends.get(event["tid"], 0)
+            ends[event["tid"]] = start + length
+            spans.add((start, start + length))
+    logged = zip(run.events["start_ns"].tolist(), run.events["end_ns"].tolist(), strict=True)
+    assert spans <= set(logged)
+
+
+def test_what_goes_at_one_moment_is_one_event() -> None:
+    """Whole, with its bytes and scores; viewers would stack them."""
+    run = runs()["online"]
+    instants = [event for event in timeline(run)["traceEvents"] if event["ph"] == "i"]
+    places = [(event["ts"], event["cat"]) for event in instants]
+    assert len(places) == len(set(places))
+    evicted = [event["args"] for event in instants if event["cat"] == "evict"]
+    assert sum(len(gone["storages"]) for gone in evicted) == run.pressure_evictions
+    for gone in evicted:
+        assert gone["bytes"] == sum(storage["bytes"] for storage in gone["storages"])
+        assert all(storage["score"] >= 0 for storage in gone["storages"])
 
 
 def test_a_run_without_an_event_log_has_no_timeline() -> None:
