@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
+from rematsim.links import find_link
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,7 +29,7 @@ def pofo_paper() -> ModuleType:
 @pytest.fixture(scope="module")
 def out(pofo_paper: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pofo_paper")
-    asked = ["synthetic:transformer:1", "--quick", "--time-limit", "1", "--jobs", "1"]
+    asked = ["synthetic:chain:16", "--quick", "--time-limit", "1", "--jobs", "1"]
     pofo_paper.main([*asked, "--out", str(folder)])
     return folder
 
@@ -40,8 +41,9 @@ def test_links_move_the_shares_asked_for(pofo_paper: ModuleType, out: Path) -> N
     assert set(moving["method"]) == set(pofo_paper.MOVING)
     assert set(moving["share"]) == set(pofo_paper.QUICK_SHARES)
     for link, share in set(zip(moving["link"], moving["share"], strict=True)):
-        rate = float(link.removeprefix("link(d2h=").split("B/s")[0].replace("M", "e6"))
-        step = rate * runs["base_compute_ns"].iloc[0] / 1e9
+        found = find_link(link)
+        assert found is not None and found.to_host is not None
+        step = found.to_host * runs["base_compute_ns"].iloc[0] / 1e9
         assert step == pytest.approx(share * runs["unlimited_peak_bytes"].iloc[0], rel=0.01)
     slope, start = np.polyfit(runs["part"], runs["budget_bytes"], 1)
     assert slope + start == pytest.approx(runs["unlimited_peak_bytes"].iloc[0], rel=1e-6)
@@ -94,4 +96,4 @@ def test_pofo_that_loses_and_plans_that_differ_are_listed(
 
 
 def test_figures_are_drawn(out: Path) -> None:
-    assert {path.name for path in out.glob("*.png")} == {"winners.png", "links-transformer-1.png"}
+    assert {path.name for path in out.glob("*.png")} == {"winners.png", "links-chain-16.png"}
