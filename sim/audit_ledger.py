@@ -184,7 +184,7 @@ class Ledger:
         if row is None:
             row = self.expect(action, storage, storage.size, self.memory)
         else:
-            self._compare(row, storage, storage.size, self.memory)
+            self.compare(row, storage, storage.size, self.memory)
         if self.layout is not None:
             self._compare_address(row, self.layout.address.get(storage))
             self.layout.drop(storage)
@@ -274,10 +274,10 @@ class Ledger:
             finding, reason = self._explain(row)
             finding = "WRONG_CALL" if finding == "UNEXPECTED_ACTION" else finding
             raise row.fail(finding, f"call {row.columns['call']} {reason}; due is call {call}")
-        self._compare(row, storage, size, memory, times)
+        self.compare(row, storage, size, memory, times)
         return row
 
-    def _compare(
+    def compare(
         self,
         row: Row,
         storage: Storage,
@@ -294,10 +294,14 @@ class Ledger:
             "end_ns": (end - 1, "CLOCK_MISMATCH"),
             "memory_after_bytes": (memory, "BYTES_MISMATCH"),
         }
-        for column, (value, finding) in derived.items():
+        for column, (value, finding) in (derived | self.more_of(row)).items():
             if row.columns[column] != value:
                 message = f"{column} is {row.columns[column]} and should be {value}"
                 raise row.fail(finding, message)
+
+    def more_of(self, row: Row) -> dict[str, tuple[int, str]]:
+        """Give what other columns of a row must say, and what is wrong where they do not."""
+        return {}
 
     def _compare_address(self, row: Row, address: int | None) -> None:
         """Compare where a row says that something lies; None: nowhere."""

@@ -7,7 +7,7 @@ the host alone stays resident to all that looks for what has to be computed agai
 
 from __future__ import annotations
 
-from .events import log
+from .events import NOTHING, log
 from .jit import inlineable, kernel, shared_kernel
 from .nextuse import next_use_from
 from .opcodes import DISCARD, EVICT, OFFLOAD, PREFETCH, SAVE, STALL
@@ -15,7 +15,6 @@ from .pool import HOLE, enter, leave
 from .program import Program
 from .state import MAX_CLOCK, REVIVED, State
 
-NOTHING = -1
 HURRY = 4  # a copy back begins when its use is no farther than so many times all copies back
 TO_HOST, FROM_HOST = 1, 2  # of State.next_free
 

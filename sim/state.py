@@ -299,8 +299,8 @@ class State(Bundle):
 
 
 # What a new run finds put back; the rest is written before it is read.
-PUT_BACK = (*("run", "memory", "next_free", "storages", "holds", "defined", "waiting", "mark"),
-            *("link", "moves"))  # fmt: skip
+PUT_BACK = ("run", "memory", "next_free", "storages", "holds", "defined", "waiting", "mark",
+            "link", "moves")  # fmt: skip
 ADDRESSED = ("settings", "pieces", "places", "placed", "sides")
 _ALIGNMENT = 64
 

@@ -2,7 +2,7 @@
 
 Every command of every block ``console`` and every statement of every block ``pycon`` is run, and
 what it prints takes the place of what stands below it, unless the two differ in nothing but what
-varies.
+varies. `docs/glossary.md` gets the glossary of the reports.
 
     python tests/rewrite_outputs.py [DOCUMENT.md ...]
 """
@@ -14,6 +14,7 @@ import doctest
 import io
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from document_blocks import (
     run,
     write_if_named,
 )
+
+GLOSSARY_PAGE = ROOT / "docs" / "glossary.md"
 
 
 def renewed(block: Block, folder: Path) -> str:
@@ -64,9 +67,25 @@ def renewed_session(text: str, names: dict[str, Any]) -> str:
     return "".join(parts)
 
 
+def glossary_page(page: str) -> str:
+    """The page of the glossary, its title and introduction as they are, with the terms of now."""
+    from rematsim.pages.glossary import GLOSSARY
+
+    title, introduction, _ = page.split("\n\n", 2)
+    terms = [
+        f"{term[0].upper()}{term[1:]}\n"
+        + textwrap.fill(meaning, 100, initial_indent=": ", subsequent_indent="  ")
+        for term, meaning in GLOSSARY
+    ]
+    return "\n\n".join([title, introduction, *terms]) + "\n"
+
+
 def rewrite(document: Path) -> bool:
     """Write a document anew, block by block; say whether anything in it has changed."""
     before = text = document.read_text(encoding="utf-8")
+    if document == GLOSSARY_PAGE:
+        text = glossary_page(before)
+        document.write_text(text, encoding="utf-8")
     names: dict[str, Any] = {}
     moved = 0
     with tempfile.TemporaryDirectory() as name:

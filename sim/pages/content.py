@@ -13,6 +13,7 @@ from ..texts import format_bytes, format_count, format_ns
 from ..traces.wording import name_cell
 
 MOST_NAME = 120  # letters of a name in a report
+MOST_ROWS = 20_000  # of a table, the rest left out and counted
 
 Fact = tuple[str, str]
 

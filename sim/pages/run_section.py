@@ -14,7 +14,7 @@ from ..overheads import summed
 from ..result import named
 from ..story import NONE
 from ..texts import format_bytes, format_count, format_ns
-from .content import Column, Fact, Section, Table, shown
+from .content import MOST_ROWS, Column, Fact, Section, Table, shown
 from .packing import floats, places
 from .run_chart import CallNames, chart
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..explaining import Explanation
     from ..result import RunResult
 
-MOST_ROWS = 20_000  # of a table, the rest left out and counted
 MOST_WORTHS = 200
 
 

@@ -16,13 +16,12 @@ from ..analysis.summaries import curves, line_order, lowest_budgets, trace_order
 from ..analysis.tables import read_table
 from ..result import COLUMNS, NO_LINK
 from ..texts import format_bytes, format_count
-from .content import Column, Fact, Section, Table, shown
+from .content import MOST_ROWS, Column, Fact, Section, Table, shown
 from .packing import floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_ROWS = 20_000
 UNITS = (("_bytes", "bytes"), ("_ns", "ns"))
 RATIOS = ("slowdown", "bound_slowdown", "predicted_slowdown", "slowdown_limit")
 

@@ -43,7 +43,7 @@ class Segment(NamedTuple):
     sizes : dict
         Of what is in use, by `SIZES`; only those that the snapshot says.
     blocks : list of Block
-        None where the snapshot says none.
+        Empty where the snapshot says none.
     """
 
     name: str
