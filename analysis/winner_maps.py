@@ -1,7 +1,7 @@
 """Which method wins at each link and budget, as a map: a row per link, a column per budget.
 
 Each cell has the colour and the marker of its winner, so that it can be read in grey, too, and the
-slowdown. `moving.winners` has the numbers.
+slowdown. The numbers are of `winners.py`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .layout import (
     write,
 )
 from .lines import X_LABEL
-from .moving import TIE, link_label, shares_of_peak, winners
 from .style import LineStyle, line_styles, tint
 from .summaries import fraction_text, line_order, trace_order
+from .winners import TIE, link_label, shares_of_peak, winners
 
 # Inches.
 CELL_WIDTH, CELL_HEIGHT, WIDEST_LINK, LEAST_WIDTH = 0.62, 0.27, 1.7, 3.2

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import NamedTuple
 
-from rematsim.heuristics.static.moving import Moving
 from rematsim.heuristics.static.placing_copies import Trip, judged
 from rematsim.heuristics.static.stages import read_again
+from rematsim.heuristics.static.transfer_gaps import Moving
 from rematsim.links import Link
 from rematsim.static_graph import Schedule, StaticGraph, free_after_last_use
 

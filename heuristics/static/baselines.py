@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from ...links import Link
 from ...static_graph import StaticGraph
 from .clock import Clock
-from .moving import Found
 from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, get
+from .transfer_gaps import Found
 
 SIMPLE = ("rotor", "offload-all", "on-demand", "checkpoint-all", "checkpoint-last", "chen-sqrt",
           "every-kth", "m-of-n", "min-cut", "knapsack", "chen-greedy")  # fmt: skip

@@ -19,13 +19,13 @@ from ...links import Link
 from ...static_graph import Schedule, StaticGraph, evaluate, naive_peak_bytes, naive_schedule
 from .baselines import SHARE, SIMPLE, best_of, found_by
 from .clock import Clock
-from .moving import Found, Gap, Moving
 from .offload_all import leads_both_ways
 from .registry import FEASIBLE, PlannerResult, planner
 from .saving import Needs, always_saved, kept_of_saved, needs
 from .segments import forward_nodes
 from .stages import links_of, schedule_of
 from .sweeping import first_that_fits
+from .transfer_gaps import Found, Gap, Moving
 
 SHARES = (1.0, 0.5, 0.0)  # of the values to swap that are hidden
 ENOUGH = 3  # numbers of values that are computed again, from the fewest on

@@ -32,7 +32,6 @@ from .baselines import best_of, found_by
 from .clock import Clock
 from .coarse import Coarse
 from .joint_program import JointProblem, Timed, joint_plan
-from .moving import Found, Gap, Moving
 from .offload_all import leads_both_ways
 from .placing_copies import Trip, placed
 from .registry import (
@@ -45,6 +44,7 @@ from .registry import (
 )
 from .solving import solve
 from .stage_problem import stage_problem
+from .transfer_gaps import Found, Gap, Moving
 
 OTHERS = ("pofo", "capuchin")  # which try the simple planners too
 OTHERS_SHARE, SOLVER_SHARE = 0.6, 0.85  # of the time that is left

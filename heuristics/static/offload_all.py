@@ -14,8 +14,8 @@ from typing import Any
 from ...links import Link
 from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from .clock import Clock
-from .moving import Gap, Moving
 from .registry import FEASIBLE, NO_PLAN, NOT_APPLICABLE, TIME_LIMIT, PlannerResult, planner
+from .transfer_gaps import Gap, Moving
 
 SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 NO_LINK = PlannerResult(

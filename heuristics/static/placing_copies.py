@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...errors import PlanError
 from ...moved_schedules import evaluate_moves
 from .clock import Clock
-from .moving import Found, Gap, Moving
+from .transfer_gaps import Found, Gap, Moving
 
 STEPS = (-1, 1, -2, 2)
 

@@ -18,12 +18,12 @@ from ..parameters import Number
 from .baselines import SHARE, SIMPLE, best_of, found_by
 from .clock import Clock
 from .coarse import Coarse
-from .moving import Found, Gap, Moving
 from .offload_all import leads_both_ways
 from .poet_program import Copies, poet_plan
 from .registry import FEASIBLE, PlannerResult, planner
 from .solving import DONE, Ended, solve
 from .stage_problem import stage_problem
+from .transfer_gaps import Found, Gap, Moving
 
 ANY = 0.0  # slowdowns are allowed
 GROUPS = 40  # of nodes, as which larger graphs are solved

@@ -17,7 +17,6 @@ from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from ..parameters import OneOf, Whole
 from .baselines import SHARE, SIMPLE, best_of, found_by
 from .clock import Clock
-from .moving import Found, Gap, Moving
 from .offload_all import leads_both_ways, shares
 from .pofo_chain import Plan, PofoTable, Rates
 from .registry import FEASIBLE, PlannerResult, get, planner
@@ -25,6 +24,7 @@ from .rotor import BlockChain, block_ends
 from .rotor_chain import Step
 from .segments import POINTS
 from .sweeping import first_that_fits
+from .transfer_gaps import Found, Gap, Moving
 
 MOST_SLOTS = 100
 # The sums overrate memory: up to so many times the budget is looked at, in so many amounts.

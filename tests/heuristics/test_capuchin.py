@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rematsim.heuristics.static.moving import Gap, Moving
+from rematsim.heuristics.static.transfer_gaps import Gap, Moving
 from rematsim.links import Link
 from rematsim.planning import plan_trace
 from rematsim.static_graph import naive_peak_bytes, naive_schedule

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from rematsim.analysis.figures import links_figure, winners_figure
-from rematsim.analysis.moving import (
+from rematsim.analysis.style import line_styles
+from rematsim.analysis.winners import (
     families,
     link_label,
     points_by_link,
@@ -15,7 +16,6 @@ from rematsim.analysis.moving import (
     winners,
     with_best_recomputing,
 )
-from rematsim.analysis.style import line_styles
 from rematsim.errors import InputError, UnknownNameError
 
 SLOW, FAST = "link(d2h=2GB/s,h2d=1GB/s)", "link(d2h=3GB/s,h2d=3GB/s)"
