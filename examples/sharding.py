@@ -67,6 +67,11 @@ def saved(sizes: Sizes, shards: int, kept: int, on_host: bool) -> float:
     return sizes.weights * (1 - 1 / shards) + optimizer - gathered(sizes, shards, kept)
 
 
+def gibibytes(count: float) -> str:
+    """Write bytes in the one unit of the table."""
+    return f"{count / GIB:.2f} GiB"
+
+
 def table(sizes: Sizes, options: argparse.Namespace) -> pd.DataFrame:
     """Make a row for each way of sharding."""
     memory = parse_budget(options.memory).resolve(sizes.peak)
@@ -78,10 +83,11 @@ def table(sizes: Sizes, options: argparse.Namespace) -> pd.DataFrame:
                 {
                     "shards": shards,
                     "kept over": kept,
-                    "gathered": f"{gathered(sizes, shards, kept) / GIB:.2f} GiB",
-                    "peak": f"{(sizes.peak - less) / GIB:.2f} GiB",
+                    "gathered": gibibytes(gathered(sizes, shards, kept)),
+                    "peak": gibibytes(sizes.peak - less),
                     "fits": "yes" if sizes.peak - less <= memory else "no",
-                    "same as a budget of": f"{(memory + less) / GIB:.2f}GiB",
+                    # Without a space, as --budget takes it.
+                    "same as a budget of": gibibytes(memory + less).replace(" ", ""),
                 }
             )
     return pd.DataFrame(rows)
@@ -104,7 +110,7 @@ def main(arguments: list[str]) -> None:
     chosen = options.parse_args(arguments)
     sizes = sizes_of(rematsim.load_trace(chosen.trace), chosen.unit)
     told = ("weights", "unit", "optimizer", "peak")
-    parts = ", ".join(f"{name} {getattr(sizes, name) / GIB:.2f} GiB" for name in told)
+    parts = ", ".join(f"{name} {gibibytes(getattr(sizes, name))}" for name in told)
     sys.stdout.write(f"{parts}\n{table(sizes, chosen).to_string(index=False, col_space=11)}\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 from rematsim.traces.builder import TraceBuilder
@@ -26,6 +27,11 @@ HOSTILE = (
     "\u2028\u2029&amp;&#0;",
 )
 CONTROL = {"Cc", "Cf", "Zl", "Zp", "Cs"}  # categories of letters that a terminal may obey
+
+
+def obeyed(text: str) -> set[str]:
+    """The letters of a text that a terminal may obey, ends of lines aside."""
+    return {letter for letter in text if letter != "\n" and unicodedata.category(letter) in CONTROL}
 
 
 def save_hostile(folder: Path, name: str = "hostile") -> str:

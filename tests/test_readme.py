@@ -59,7 +59,7 @@ def test_what_a_document_names_exists(document: Path) -> None:
         assert (document.parent / link).exists(), f"{document.name}: link to {link}"
 
 
-def test_what_may_be_missing_is_told(tmp_path: Path) -> None:
+def test_what_may_be_missing_is_told() -> None:
     """A block that needs a package is run where it is installed, and only there."""
     text = "<!-- needs: no_such -->\n\n```console\n$ false\n```\n\n```console\n$ true\n```\n"
     missing, there = blocks(text)

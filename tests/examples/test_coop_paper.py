@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from example_modules import load_example
 
 
 @pytest.fixture(scope="module")
 def coop_paper() -> ModuleType:
-    path = ROOT / "examples" / "coop_paper.py"
-    spec = importlib.util.spec_from_file_location("example_coop_paper", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_example("coop_paper")
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +10,7 @@ import networkx as nx
 import pandas as pd
 import pytest
 import rematsim
+from example_modules import load_example
 from rematsim.analysis.summaries import lowest_budgets
 from rematsim.errors import TraceError
 from rematsim.traces.loading import load_traces
@@ -37,13 +36,7 @@ Unrolled GAN  .3 (1.21)  .3 (1.11)  .7         .7         .7  1.0
 
 @pytest.fixture(scope="module")
 def dtr_paper() -> ModuleType:
-    path = ROOT / "examples" / "dtr_paper.py"
-    spec = importlib.util.spec_from_file_location("example_dtr_paper", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_example("dtr_paper")
 
 
 def expected() -> dict[tuple[str, str], tuple[float, float | None]]:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
+from example_modules import load_example
 from rematsim.links import find_link
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def pofo_paper() -> ModuleType:
-    path = ROOT / "examples" / "pofo_paper.py"
-    spec = importlib.util.spec_from_file_location("example_pofo_paper", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_example("pofo_paper")
 
 
 @pytest.fixture(scope="module")

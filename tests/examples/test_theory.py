@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+from example_modules import load_example
 
 # Operations of a chain of 25, 50, 100, 200 and 400 units within 2 ceil(sqrt(N)) units, t_0 among
 # them: with the ties of the replay contract, under eager and banish alike.
@@ -24,12 +21,7 @@ CHAIN_OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def theory() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("example_theory", EXAMPLES / "theory.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_example("theory")
 
 
 @pytest.mark.parametrize("deallocation", ["eager", "banish"])

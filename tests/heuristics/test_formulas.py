@@ -56,7 +56,6 @@ SIZE = {"h": 5, "a": 4, "k": 0, "c": 6}
 STALENESS = {"h": 41, "a": 24, "k": 0, "c": 24}
 NEIGHBORHOOD = {"h": 7, "a": 0, "k": 0, "c": 18}
 CLASSES = {"h": 18, "a": 0, "k": 0, "c": 18}
-NEXT_USE = {"h": 52.0, "a": 23.0, "k": inf, "c": inf}
 
 EXPECTED: dict[str, Scores] = {
     "h_DTR": {"h": 20 / (5 * 41), "a": 3 / (4 * 24), "k": inf, "c": 23 / (6 * 24)},

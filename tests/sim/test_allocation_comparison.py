@@ -237,7 +237,7 @@ def test_a_free_that_nothing_explains_is_counted() -> None:
     assert found.reserved is None
 
 
-def test_events_of_a_cpu_are_refused(tmp_path: Path) -> None:
+def test_events_of_a_cpu_are_refused() -> None:
     of_a_cpu = MemoryEvents("e", "e.json", "Kineto trace", "cpu", *[np.zeros(1, np.int64)] * 4)
     with pytest.raises(InputError, match="e.json: its events are of a CPU"):
         compare_allocations(of_a_cpu)
