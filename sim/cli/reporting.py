@@ -46,6 +46,7 @@ SHOWN = 10
 @click.option("--top", type=click.IntRange(1), default=SHOWN, show_default=True,
               help="Rows of a table, with --text.")  # fmt: skip
 @options.run_options(options.single)
+@options.link_options()
 @options.seed_option("heuristics")
 @click.pass_context
 def command(
@@ -117,7 +118,7 @@ def _part(source: str, given: dict[str, Any]) -> Explanation | str:
         return source
     is_saved = source.lower().endswith(".run")
     run, trace = saved_run(source, given | {"heuristic": None}) if is_saved else (
-        new_run(source, given)
+        new_run(source, dict(given))
     )  # fmt: skip
     if run.events is not None and not len(run.events["start_ns"]):
         raise InputError(f"{source}: nothing was ever in memory in it")

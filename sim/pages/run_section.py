@@ -12,6 +12,7 @@ import numpy as np
 from ..opcodes import EVICT
 from ..overheads import summed
 from ..result import NO_LINK, named
+from ..scores import FORCED
 from ..story import NONE
 from ..texts import format_bytes, format_count, format_ns
 from .content import MOST_ROWS, Column, Fact, Section, Table, shown
@@ -114,7 +115,8 @@ def _overheads(told: Explanation) -> list[Table]:
 def _evictions(told: Explanation, names: CallNames, storages: list[str]) -> Table:
     """List what left memory for lack of room."""
     events = told.story.events
-    rows = np.flatnonzero(events["action"] == EVICT)
+    is_online = told.result.kind == "online"
+    rows = np.flatnonzero(np.isin(events["action"], FORCED if is_online else EVICT))
     kept = rows[:MOST_ROWS]
     columns = [
         Column("time", "ns", floats(events["start_ns"][kept])),
@@ -124,7 +126,7 @@ def _evictions(told: Explanation, names: CallNames, storages: list[str]) -> Tabl
         Column("for", "text", names.places_of(events["cause_call"][kept]), names.texts),
     ]
     note = "What was evicted for lack of memory, and the call that needed the room."
-    if told.result.kind != "online":
+    if not is_online:
         note = "What the plan freed to compute it again later."
     return Table("evictions", "Evictions", note, columns, len(rows), places(kept))
 

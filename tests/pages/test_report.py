@@ -18,11 +18,12 @@ from command_line import NET, save_chain, told
 from hostile_names import obeyed, save_hostile
 from rematsim.cli.main import main
 from rematsim.explaining import explain
-from rematsim.pages.content import Column
+from rematsim.pages.content import MOST_NAME, Column
 from rematsim.pages.reports import report
 from rematsim.result import load_run
+from rematsim.simulation import simulate
 
-MOST_LINE = 400  # letters, in a terminal
+MOST_LINE = 4 * MOST_NAME  # letters, in a terminal: three names stand in a row, beside numbers
 
 
 class Elements(HTMLParser):
@@ -104,6 +105,25 @@ def test_overheads_of_a_report_are_those_of_the_run(run: str) -> None:
     table = next(table for table in section.tables if table.key == "overhead-operator")
     again = next(column for column in table.columns if column.title == "recomputation")
     assert sum(again.values) == load_run(run).remat_ns > 0
+
+
+def test_evictions_of_a_report_are_all_that_memory_forced() -> None:
+    """Those to the host, too."""
+    link = "link(d2h=inf,h2d=inf,latency=0)"
+    run = simulate(NET, "h_DTR_offload", 6, link=link, event_log=True)
+    [section] = report([explain(run)]).sections
+    table = next(table for table in section.tables if table.key == "evictions")
+    assert run.offloaded_bytes
+    assert table.rows_in_all == run.pressure_evictions
+
+
+def test_several_traces_are_replayed_over_the_link_that_is_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rates = ("--d2h", "inf", "--h2d", "inf", "--budget", "6", "-H", "h_DTR_offload")
+    code, out, _ = told(capsys, "report", NET, "synthetic:chain:10", *rates, "--text")
+    assert code == 0
+    assert out.count("moved to the host") == 2
 
 
 def test_names_of_a_trace_are_no_part_of_the_markup(tmp_path: Path) -> None:
