@@ -40,7 +40,8 @@ SESSION = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 VARYING = (
     (re.compile(r"^(solving +)\d+\.\d+ s$", re.MULTILINE), r"\1# s"),
     (re.compile(r"^(written: .*) \([\d.]+ \w+\)$", re.MULTILINE), r"\1 (# B)"),
-    (re.compile(r"^rematsim: (\d+ of \d+ runs|planning .* s)$\n?", re.MULTILINE), ""),
+    (re.compile(r"^rematsim: (\d+ of \d+ runs|planning .*)$\n?", re.MULTILINE), ""),
+    (re.compile(r"^rematsim: trying methods on .*$\n?", re.MULTILINE), ""),
     (re.compile(re.escape(str(ROOT)) + r"[^\s)]*/"), ""),
 )
 

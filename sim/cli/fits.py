@@ -13,7 +13,7 @@ from ..traces.devices import NAMES
 from . import options
 from .loading import load_given
 from .output import check_writable, print_json, tell
-from .progress import Lines
+from .progress import Lines, Waiting
 from .replay import NOT_OK
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def _fits(trace: str, as_json: bool, is_cached: bool, top: int, asked: dict[str,
     from .fits_telling import as_object, print_answer
 
     loaded = load_given(trace, cache=is_cached)
-    answer = fits(loaded, **asked, cached=is_cached)
+    with Waiting(f"trying methods on {loaded.name}", None):
+        answer = fits(loaded, **asked, cached=is_cached)
     if as_json:
         print_json(as_object(answer, trace))
     else:
