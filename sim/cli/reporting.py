@@ -46,6 +46,7 @@ SHOWN = 10
 @click.option("--top", type=click.IntRange(1), default=SHOWN, show_default=True,
               help="Rows of a table, with --text.")  # fmt: skip
 @options.run_options(options.single)
+@options.link_options()
 @options.seed_option("heuristics")
 @click.pass_context
 def command(
@@ -75,7 +76,7 @@ def command(
         check_writable(target)
     from ..pages.reports import report
 
-    parts = [_part(source, given) for source in sources]
+    parts = [_part(source, dict(given)) for source in sources]
     made = report(parts, [source for source in sources if Path(source).is_file()])
     if is_text:
         from .reporting_text import print_report

@@ -138,6 +138,17 @@ def test_text_of_memory_with_addresses_has_a_map(capsys: pytest.CaptureFixture[s
     assert "Addresses over time" in out
 
 
+def test_each_trace_of_a_report_is_replayed_with_all_options(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The link to the host among them."""
+    link = ("-H", "h_DTR_offload", "--device", "link(d2h=1GB/s,h2d=1GB/s)")
+    code, out, error = told(capsys, "report", NET, "synthetic:chain:7", *link, "--text")
+    assert code == 0, error
+    assert out.count("Memory over time") == 2
+    assert out.count("d2h=1GB/s") == 2
+
+
 def test_text_obeys_no_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """No control characters, no line that has no end."""
     code, out, _ = told(capsys, "report", save_hostile(tmp_path), "--budget", "0.6x", "--text")
