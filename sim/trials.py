@@ -6,7 +6,6 @@ same answer on every machine. What takes longer (annealing, exact solvers) is fo
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from .texts import shown_number
 from .workload import Workload
 
 DEFAULT_SLOWDOWN = 2.0  # the most that is acceptable, where nothing is said
+MOST_SLOWDOWN = 100.0  # that may be asked for: a heuristic may thrash for so long before it fails
 PLAIN = "keep-all"  # nothing is dropped that is read again
 POLICIES = ("eager", "banish")
 ANY_SIZE = ("on-demand", "rotor(slots=200)", "every-kth(k=1)")
@@ -94,10 +94,10 @@ def check_slowdown(slowdown: float) -> None:
     Raises
     ------
     UsageError
-        If it is below 1, or no number.
+        If it is below 1, above `MOST_SLOWDOWN`, or no number.
     """
-    if not 1 <= slowdown < math.inf:
-        raise UsageError(f"slowdown ({slowdown!r}): it is a number from 1")
+    if not 1 <= slowdown <= MOST_SLOWDOWN:
+        raise UsageError(f"slowdown ({slowdown!r}): it is a number from 1 to {MOST_SLOWDOWN:g}")
 
 
 @dataclass(frozen=True)
