@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..opcodes import EVICT
+from ..opcodes import EVICT, OFFLOAD, PREFETCH
 from ..pages.glossary import GLOSSARY
 from .output import format_bytes, format_count, format_ns, print_fields, print_table
 from .stories import print_instant
@@ -92,7 +92,11 @@ def memory_lines(chart: dict[str, Any]) -> list[str]:
         lines.append(f"{top if level == HEIGHT - 1 else '':>12} |{blocks}")
     steps = chart["steps"]
     again = rows["time"][steps["first"][steps["again"] == 1]]
-    for label, times in (("evicted", rows["time"][rows["action"] == EVICT]), ("recomputed", again)):
+    strips = [("evicted", rows["time"][rows["action"] == EVICT]), ("recomputed", again)]
+    for label, action in (("offloaded", OFFLOAD), ("prefetched", PREFETCH)):
+        if (rows["action"] == action).any():
+            strips.append((label, rows["time"][rows["action"] == action]))
+    for label, times in strips:
         lines.append(f"{label:>12} |{_shades(times, end)}")
     ends = format_ns(end)
     lines.append(f"{'':>12}  0{ends:>{WIDTH - 1}}")

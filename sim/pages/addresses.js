@@ -12,7 +12,7 @@ class AddressMap {
     this.high = 1.03 * (this.showsBudget ? Math.max(most, run.budget) : most);
     this.paints = run.categories.map((category) => pixel(color(category)));
     this.x_range = view.range();
-    this.source = new Bokeh.ColumnDataSource({ data: this.painted() });
+    this.source = model("ColumnDataSource", { data: this.painted() });
     this.figure = this.draw();
     view.add("addresses", this.x_range, () => { this.source.data = this.painted(); });
   }
@@ -37,27 +37,27 @@ class AddressMap {
   }
 
   draw() {
-    const figure = makeFigure({
+    const [size, unit] = unitOf(this.high, BYTE_UNITS);
+    const ticks = roundTicks(this.high / size);
+    const figure = makePlot({
       height: 320,
       min_border_left: axisWidth(),
       x_range: this.x_range,
-      y_range: new Bokeh.Range1d({ start: 0, end: this.high }),
+      y_range: model("Range1d", { start: 0, end: this.high }),
+      xLabel: `time (${this.view.unit})`,
+      yLabel: `address (${unit})`,
+      yTicks: { places: ticks.map((t) => t * size), labels: ticks.map((t) => String(Number(t.toPrecision(6)))) },
     });
     this.view.addTools(figure);
-    addGlyph(figure, new Bokeh.ImageRGBA({
+    addGlyph(figure, model("ImageRGBA", {
       image: { field: "image" }, x: { field: "x" }, y: { field: "y" }, dw: { field: "dw" }, dh: { field: "dh" },
     }), this.source);
     if (this.showsBudget) {
-      figure.add_layout(new Bokeh.Span({
+      figure.add_layout(model("Span", {
         location: this.run.budget, dimension: "width", line_color: color("ink"), line_dash: [6, 3],
       }));
     }
     figure.add_layout(this.view.cursor("addresses"));
-    const [size, unit] = unitOf(this.high, BYTE_UNITS);
-    const ticks = roundTicks(this.high / size);
-    setTicks(figure.yaxis, ticks.map((t) => t * size), ticks.map((t) => String(Number(t.toPrecision(6)))));
-    figure.yaxis.axis_label = `address (${unit})`;
-    figure.xaxis.axis_label = `time (${this.view.unit})`;
     return figure;
   }
 

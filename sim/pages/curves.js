@@ -66,13 +66,13 @@ class Curves {
   draw() {
     const top = this.above(0.08 + 0.07 * this.failing.length);
     const right = this.hasUnlimited ? this.unlimited : this.right;
-    const figure = makeFigure({
+    const figure = makePlot({
       height: 300,
-      x_range: new Bokeh.Range1d({ start: this.left - this.margin, end: right + this.margin }),
-      y_range: new Bokeh.Range1d({ start: this.isLog ? 0.98 : this.above(-1.02), end: top }),
-      y_axis_type: this.isLog ? "log" : "linear",
+      x_range: model("Range1d", { start: this.left - this.margin, end: right + this.margin }),
+      y_range: model("Range1d", { start: this.isLog ? 0.98 : this.above(-1.02), end: top }),
+      isLog: this.isLog,
+      ...this.labels(right),
     });
-    this.label(figure, right);
     this.shade(figure);
     for (const line of this.trace.lines) this.drawLine(figure, line);
     figure.on_event("mousemove", (event) => this.hover(event));
@@ -80,18 +80,19 @@ class Curves {
     return figure;
   }
 
-  label(figure, right) {
+  labels(right) {
     const ticks = roundTicks(this.right, [1, 2, 2.5, 5]).filter((tick) => tick >= this.left - this.margin);
-    const labels = ticks.map((tick) => String(Number(tick.toPrecision(4))));
     const unlimited = this.hasUnlimited ? [right] : [];
-    setTicks(figure.xaxis, [...ticks, ...unlimited], [...labels, ...unlimited.map(() => "∞")]);
     const heights = this.isLog
       ? LOG_TICKS.filter((tick) => tick <= this.most)
       : roundTicks(this.most - 1).map((tick) => 1 + tick);
-    setTicks(figure.yaxis, heights, heights.map((tick) => String(Number(tick.toPrecision(4)))));
-    figure.ygrid.ticker = new Bokeh.FixedTicker({ ticks: heights, minor_ticks: [] });
-    figure.xaxis.axis_label = "budget / unlimited peak";
-    figure.yaxis.axis_label = "slowdown";
+    const short = (tick) => String(Number(tick.toPrecision(4)));
+    return {
+      xLabel: "budget / unlimited peak",
+      yLabel: "slowdown",
+      xTicks: { places: [...ticks, ...unlimited], labels: [...ticks.map(short), ...unlimited.map(() => "∞")] },
+      yTicks: { places: heights, labels: heights.map(short) },
+    };
   }
 
   // What is below the bounds; each holds for its budget and for every smaller one.
@@ -101,38 +102,35 @@ class Curves {
     const x = [this.left - this.margin, ...fraction];
     const y2 = [bound[0], ...bound].map((value) => Math.min(value, this.above(0)));
     const y1 = y2.map(() => 0.5);
-    figure.varea_step({ x, y1, y2, step_mode: "before", fill_color: color("shade"), fill_alpha: 1 });
-    figure.step({ x, y: y2, mode: "before", line_color: color("quiet"), line_width: 1 });
+    addData(figure, "VAreaStep", { x, y1, y2 }, { step_mode: "before", fill_color: color("shade"), fill_alpha: 1 });
+    addData(figure, "Step", { x, y: y2 }, { mode: "before", line_color: color("quiet"), line_width: 1 });
   }
 
   drawLine(figure, line) {
     const points = this.points.filter((point) => point.line === line);
     const look = lineColor(line);
     const marker = MARKERS[line.marker] ?? "circle";
-    const add = (glyph) => this.parts.get(line.name).push(glyph);
+    const add = (kind, data, looks) => this.parts.get(line.name).push(addData(figure, kind, data, looks));
     const limited = points.filter((point) => !point.isUnlimited);
-    add(figure.line({
+    add("Line", {
       x: limited.map((point) => point.x),
       y: limited.map((point) => (point.isFailure ? NaN : point.y)),
-      line_color: look, line_width: 1.6, line_dash: line.is_planned ? [5, 3] : [],
-    }));
+    }, { line_color: look, line_width: 1.6, line_dash: line.is_planned ? [5, 3] : [] });
     const ended = points.filter((point) => !point.isFailure);
-    add(figure.scatter({
-      x: ended.map((point) => point.x), y: ended.map((point) => point.y), marker, size: 6,
-      line_color: look, fill_color: line.is_hollow ? color("page") : look,
-    }));
+    add("Scatter", { x: ended.map((point) => point.x), y: ended.map((point) => point.y) }, {
+      marker: { value: marker }, size: 6, line_color: look, fill_color: line.is_hollow ? color("page") : look,
+    });
     const spread = ended.filter(({ i }) => line.high[i] > line.low[i]);
-    add(figure.segment({
+    add("Segment", {
       x0: spread.map((p) => p.x), x1: spread.map((p) => p.x),
-      y0: spread.map((p) => line.low[p.i]), y1: spread.map((p) => line.high[p.i]), line_color: look,
-    }));
+      y0: spread.map((p) => line.low[p.i]), y1: spread.map((p) => line.high[p.i]),
+    }, { line_color: look });
     for (const [failure, [mark]] of Object.entries(FAILURES)) {
       const failed = points.filter((p) => p.isFailure && line.failure[p.i] === failure);
       if (!failed.length) continue;
-      add(figure.scatter({
-        x: failed.map((p) => p.x), y: failed.map((p) => p.y), marker: mark, size: 7,
-        line_color: look, fill_color: null,
-      }));
+      add("Scatter", { x: failed.map((p) => p.x), y: failed.map((p) => p.y) }, {
+        marker: { value: mark }, size: 7, line_color: look, fill_color: null,
+      });
     }
   }
 

@@ -18,11 +18,13 @@ function withUnit(value, units) {
 const BYTE_UNITS = ["PiB", "TiB", "GiB", "MiB", "KiB", "B"].map((u, i) => [1024 ** (5 - i), u]);
 const TIME_UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
 
+const COUNTS = new Intl.NumberFormat("en-US");
+
 const FORMATS = {
   text: (value) => value,
   bytes: (value) => withUnit(value, BYTE_UNITS),
   ns: (value) => withUnit(value, TIME_UNITS),
-  count: (value) => value.toLocaleString("en-US"),
+  count: (value) => COUNTS.format(value),
   ratio: (value) => fixed(value, 4),
   number: (value) => String(Number(value.toPrecision(6))),
   share: (value) => `${fixed(value * 100, 1)}%`,

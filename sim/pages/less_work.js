@@ -6,6 +6,16 @@ function lessWork() {
   const visuals = inside("core/visuals/visual", "VisualProperties");
   if (visuals?._get_css_value) visuals._get_css_value = () => "";
 
+  // It tells the browser where each glyph lies, by a style sheet that changes as the glyph moves; what
+  // is there is painted, and nothing of ours hangs on it.
+  const renderer = inside("models/renderers/renderer", "RendererView");
+  if (renderer?.update_position) {
+    const place = renderer.update_position;
+    renderer.update_position = function () {
+      if (this.panel) place.call(this);
+    };
+  }
+
   // It writes where each part lies, also where that is as before, and the browser styles all anew.
   const sheet = inside("core/dom", "InlineStyleSheet");
   if (sheet?._update) {

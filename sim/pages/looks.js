@@ -43,34 +43,61 @@ function factList(facts) {
 }
 
 // Add a glyph that looks the same whether it is chosen or not: one to paint instead of four.
-function addGlyph(figure, glyph, source) {
-  return figure.add_glyph(glyph, source, { selection_glyph: null, nonselection_glyph: null, muted_glyph: null });
+function addGlyph(plot, glyph, source) {
+  return plot.add_glyph(glyph, source, { selection_glyph: null, nonselection_glyph: null, muted_glyph: null });
 }
 
-// A figure of the chart library without its own look: ours is that of the page.
-function makeFigure(options) {
-  const figure = Bokeh.Plotting.figure({
+// Add a glyph of data of its own.
+function addData(plot, kind, data, looks) {
+  const fields = Object.fromEntries(Object.keys(data).map((key) => [key, { field: key }]));
+  return addGlyph(plot, model(kind, { ...fields, ...looks }), model("ColumnDataSource", { data }));
+}
+
+// A plot with axes below and at the left, without the library's own look: ours is that of the page.
+function makePlot({ isLog = false, xLabel, yLabel, xTicks = null, yTicks, grid = yTicks.places, ...options }) {
+  const plot = model("Plot", {
     sizing_mode: "stretch_width",
     toolbar_location: null,
-    tools: [],
     background_fill_color: null,
     border_fill_color: null,
     outline_line_color: null,
     min_border: 4,
+    x_scale: model("LinearScale"),
+    y_scale: model(isLog ? "LogScale" : "LinearScale"),
     ...options,
   });
+  const lines = { axis: null, grid_line_color: color("rule"), ticker: fixedTicks(grid) };
+  plot.add_layout(model("Grid", { dimension: 1, ...lines }), "center");
+  plot.add_layout(model("LinearAxis", axisLooks(xLabel, xTicks)), "below");
+  plot.add_layout(model(isLog ? "LogAxis" : "LinearAxis", axisLooks(yLabel, yTicks)), "left");
+  return plot;
+}
+
+function fixedTicks(places) {
+  return model("FixedTicker", { ticks: places, minor_ticks: [] });
+}
+
+// Without ticks of its own an axis finds some.
+function axisLooks(label, ticks) {
   const font = getComputedStyle(document.body).fontFamily;
-  for (const axis of [figure.xaxis, figure.yaxis]) {
-    axis.axis_label_text_font = axis.major_label_text_font = font;
-    axis.axis_label_text_font_style = "normal";
-    axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px";
-    axis.axis_label_text_color = axis.major_label_text_color = color("quiet");
-    axis.axis_line_color = axis.minor_tick_line_color = null;
-    axis.major_tick_line_color = color("rule");
-  }
-  figure.xgrid.grid_line_color = null;
-  figure.ygrid.grid_line_color = color("rule");
-  return figure;
+  const own = ticks === null ? {} : {
+    ticker: fixedTicks(ticks.places),
+    major_label_overrides: new Map(ticks.places.map((place, i) => [place, ticks.labels[i]])),
+  };
+  return {
+    axis_label: label,
+    axis_label_text_font: font,
+    major_label_text_font: font,
+    axis_label_text_font_style: "normal",
+    axis_label_text_font_size: "12px",
+    major_label_text_font_size: "12px",
+    axis_label_text_color: color("quiet"),
+    major_label_text_color: color("quiet"),
+    axis_line_color: null,
+    minor_tick_line_color: null,
+    major_tick_line_color: color("rule"),
+    ...own,
+  };
 }
 
 // Round numbers between 0 and a limit, some four to six.
@@ -81,11 +108,6 @@ function roundTicks(limit, steps = [1, 2, 5]) {
   const ticks = [];
   for (let i = 0; i * step <= limit * (1 + 1e-9); i++) ticks.push(i * step);
   return ticks;
-}
-
-function setTicks(axis, places, labels) {
-  axis.ticker = new Bokeh.FixedTicker({ ticks: places, minor_ticks: [] });
-  axis.major_label_overrides = new Map(places.map((place, i) => [place, labels[i]]));
 }
 
 function unitOf(value, units) {

@@ -18,10 +18,11 @@ function drawn(element, make) {
     element.view?.remove();
     element.replaceChildren();
     element.chart = make();
-    element.view = await Bokeh.Plotting.show(element.chart.figure, element);
+    element.view = await showPlot(element.chart.figure, element);
     keepFontSize(element.view);
     keepFocusOut(element);
     element.dataset.drawn = "yes";
+    performance.mark("chart-drawn");
   };
   const seen = new IntersectionObserver((entries) => {
     if (element.isDrawn || !entries.some((entry) => entry.isIntersecting)) return;
@@ -77,8 +78,8 @@ class RunSection {
   }
 
   legend() {
-    const least = VISIBLE * this.run.rows.memory.reduce((a, b) => Math.max(a, b), 1);
-    const used = this.run.categories.filter((_, k) => this.run.layers[k].some((bytes) => bytes > least));
+    const least = VISIBLE * this.run.highest;
+    const used = this.run.categories.filter((_, k) => this.run.most[k] > least);
     const keys = used.reverse().map((category) =>
       el("li", {}, swatch(`var(--${category})`), CATEGORY_LABELS[category]));
     const { budget } = this.run;
@@ -230,7 +231,7 @@ function glossary(terms) {
 
 async function main() {
   const report = await unpack();
-  Bokeh.set_log_level("error");
+  Bokeh.logger.set_level("error");
   lessWork();
   const root = document.getElementById("report");
   root.append(el("header", {}, el("h1", {}, "rematsim report"), el("p", { class: "quiet" }, name(report.title))));

@@ -21,20 +21,29 @@ class Run {
     this.callNames = texts[chart.calls];
     this.storageNames = texts[chart.storages.names];
     this.count = this.rows.time.length;
-    this.changes = Float64Array.from(this.rows.memory, (bytes, i) => bytes - (i ? this.rows.memory[i - 1] : 0));
-    this.layers = this.byCategory();
+    this.highest = Math.max(this.count ? this.rows.memory[this.peak_row] : 0, 1);
+    this.changes = this.rows.memory.slice();
+    for (let i = 1; i < this.count; i++) this.changes[i] -= this.rows.memory[i - 1];
+    this.byCategory();
   }
 
-  // Bytes of each category after each row.
+  // Bytes of each category after each row, row by row, and the most of each. One plain loop: the log
+  // is long, and is read before any of this is fast code.
   byCategory() {
-    const layers = this.categories.map(() => new Float64Array(this.count));
-    const sums = this.categories.map(() => 0);
-    for (let row = 0; row < this.count; row++) {
-      const storage = this.rows.storage[row];
-      if (storage >= 0) sums[this.storages.category[storage]] += this.changes[row];
-      layers.forEach((layer, i) => { layer[row] = sums[i]; });
+    const { count, changes, rows: { storage }, storages: { category } } = this;
+    const kinds = this.categories.length;
+    const sums = new Float64Array(kinds);
+    this.layers = new Float64Array(kinds * count);
+    this.most = new Float64Array(kinds);
+    for (let row = 0; row < count; row++) {
+      if (storage[row] >= 0) {
+        const kind = category[storage[row]];
+        const sum = sums[kind] + changes[row];
+        sums[kind] = sum;
+        if (sum > this.most[kind]) this.most[kind] = sum;
+      }
+      this.layers.set(sums, row * kinds);
     }
-    return layers;
   }
 
   stepAt(row) {

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..opcodes import EVICT
 from ..overheads import summed
-from ..result import named
+from ..result import NO_LINK, named
 from ..story import NONE
 from ..texts import format_bytes, format_count, format_ns
 from .content import Column, Fact, Section, Table, shown
@@ -75,6 +75,9 @@ def facts(run: RunResult) -> list[Fact]:
         ("evictions", format_count(run.evictions)),
         ("for lack of memory", format_count(run.pressure_evictions)),
     ]
+    if run.link not in (None, NO_LINK):
+        found.append(("moved to the host", format_bytes(run.offloaded_bytes)))
+        found.append(("moved back", format_bytes(run.prefetched_bytes)))
     if run.bound_slowdown is not None:
         found.append(("lower bound", f"{run.bound_slowdown:.4f}"))
     if run.message:

@@ -3,7 +3,8 @@
 // However many events there are, only what the window shows is drawn, and of that in each bin of
 // the time the highest, the lowest and the last: every peak is in the picture at every zoom.
 
-const POINTS_APART = 2; // pixels a bin
+const POINTS_APART = 3; // pixels a bin
+const MARGIN = 0.5; // of the window, drawn at each side of it: moving within it draws no data anew
 const STRIP_BINS = 240;
 const STRIPS = [["evicted", 3], ["recomputed", 1], ["offloaded", 7], ["prefetched", 8]];
 const STRIP = 0.075; // of the height of the plot
@@ -52,51 +53,54 @@ class Timeline {
     this.strips = STRIPS.map(([label, action]) => [label, this.starts(action)])
       .filter(([, starts], i) => i < 2 || starts.length);
     this.x_range = view.range();
-    this.areas = new Bokeh.ColumnDataSource({ data: this.stacked() });
-    this.bars = new Bokeh.ColumnDataSource({ data: this.barred() });
+    this.reach = this.view.reach(this.x_range);
+    this.areas = model("ColumnDataSource", { data: this.stacked() });
+    this.bars = model("ColumnDataSource", { data: this.barred() });
     this.figure = this.draw();
     view.add("timeline", this.x_range, () => this.update());
   }
 
   height() {
-    const most = this.run.rows.memory.reduce((a, b) => Math.max(a, b), 1);
-    const { budget } = this.run;
+    const { budget, highest: most } = this.run;
     this.showsBudget = budget !== null && budget <= FAR_BUDGET * most;
     return 1.05 * (this.showsBudget ? Math.max(most, budget) : most);
   }
 
   // When events of one kind happen; the results of one call are one event.
-  starts(action) {
-    const { run } = this;
-    if (action === RECOMPUTE) {
-      const again = run.steps.first.filter((_, step) => run.steps.again[step]);
-      return Float64Array.from(again, (row) => run.rows.time[row]);
+  starts(wanted) {
+    const { rows: { time, action }, steps } = this.run;
+    const found = [];
+    if (wanted === RECOMPUTE) {
+      for (let i = 0; i < steps.first.length; i++) if (steps.again[i]) found.push(time[steps.first[i]]);
+    } else {
+      for (let row = 0; row < action.length; row++) if (action[row] === wanted) found.push(time[row]);
     }
-    return run.rows.time.filter((_, row) => run.rows.action[row] === action);
+    return found;
   }
 
   stacked() {
-    const { rows, layers, end_ns } = this.run;
-    const { start, end, scale } = this.view.window(this.x_range);
-    const bins = Math.max(Math.round(this.view.width / POINTS_APART), 100);
+    const { rows, layers, categories, end_ns } = this.run;
+    const { start, end, scale, share } = this.reach;
+    const bins = Math.max(Math.round((this.view.width * share) / POINTS_APART), 100);
     const shown = rowsInView(rows.time, rows.memory, start, end, bins);
     const count = shown.length + 1;
     const data = { x: new Float64Array(count), y0: new Float64Array(count) };
-    shown.forEach((row, i) => { data.x[i] = rows.time[row] / scale; });
+    for (let i = 0; i < shown.length; i++) data.x[i] = rows.time[shown[i]] / scale;
     data.x[count - 1] = Math.min(end, end_ns) / scale;
-    let below = data.y0;
-    layers.forEach((layer, k) => {
+    const kinds = categories.length;
+    for (let k = 0; k < kinds; k++) {
+      const below = data[`y${k}`];
       const above = new Float64Array(count);
-      shown.forEach((row, i) => { above[i] = below[i] + layer[row]; });
+      for (let i = 0; i < shown.length; i++) above[i] = below[i] + layers[shown[i] * kinds + k];
       above[count - 1] = above[count - 2];
-      data[`y${k + 1}`] = below = above;
-    });
+      data[`y${k + 1}`] = above;
+    }
     return data;
   }
 
   barred() {
-    const { start, end, scale } = this.view.window(this.x_range);
-    const width = (end - start) / STRIP_BINS;
+    const { start, end, scale, share } = this.reach;
+    const width = (end - start) / share / STRIP_BINS;
     const data = { left: [], right: [], bottom: [], top: [] };
     this.strips.forEach(([, starts], k) => {
       const counts = new Map();
@@ -120,45 +124,46 @@ class Timeline {
   }
 
   draw() {
-    const figure = makeFigure({
+    const figure = makePlot({
       height: 380,
       min_border_left: axisWidth(),
       x_range: this.x_range,
-      y_range: new Bokeh.Range1d({ start: this.stripBase(this.strips.length - 1) - 0.01 * this.top, end: this.top }),
+      y_range: model("Range1d", { start: this.stripBase(this.strips.length - 1) - 0.01 * this.top, end: this.top }),
+      xLabel: `time (${this.view.unit})`,
+      ...this.heights(),
     });
     this.view.addTools(figure);
     this.run.categories.forEach((category, k) => {
-      addGlyph(figure, new Bokeh.VAreaStep({
+      addGlyph(figure, model("VAreaStep", {
         x: { field: "x" }, y1: { field: `y${k}` }, y2: { field: `y${k + 1}` },
         step_mode: "after", fill_color: color(category), fill_alpha: 1,
       }), this.areas);
     });
-    addGlyph(figure, new Bokeh.Quad({
+    addGlyph(figure, model("Quad", {
       left: { field: "left" }, right: { field: "right" }, bottom: { field: "bottom" }, top: { field: "top" },
       fill_color: color("ink"), line_color: null,
     }), this.bars);
     if (this.showsBudget) {
-      figure.add_layout(new Bokeh.Span({
+      figure.add_layout(model("Span", {
         location: this.run.budget, dimension: "width", line_color: color("ink"), line_dash: [6, 3],
       }));
     }
     figure.add_layout(this.view.cursor("timeline"));
-    this.label(figure);
     return figure;
   }
 
-  label(figure) {
+  // Ticks of memory, with lines across, and below them the names of the strips.
+  heights() {
     const [size, unit] = unitOf(this.top, BYTE_UNITS);
     const ticks = roundTicks(this.top / size).map((tick) => tick * size);
     const middles = this.strips.map((_, k) => this.stripBase(k) + 0.5 * STRIP * this.top);
     const labels = [...ticks.map((tick) => String(Number((tick / size).toPrecision(6)))), ...this.strips.map(([label]) => label)];
-    setTicks(figure.yaxis, [...ticks, ...middles], labels);
-    figure.ygrid.ticker = new Bokeh.FixedTicker({ ticks, minor_ticks: [] });
-    figure.yaxis.axis_label = `memory (${unit})`;
-    figure.xaxis.axis_label = `time (${this.view.unit})`;
+    return { yLabel: `memory (${unit})`, yTicks: { places: [...ticks, ...middles], labels }, grid: ticks };
   }
 
   update() {
+    if (this.view.isWithin(this.x_range, this.reach)) return;
+    this.reach = this.view.reach(this.x_range);
     this.areas.data = this.stacked();
     this.bars.data = this.barred();
   }
@@ -182,11 +187,25 @@ class View {
 
   range() {
     const end = this.end / this.scale;
-    return new Bokeh.Range1d({ start: 0, end, bounds: [0, end], min_interval: end / 1e6 });
+    return model("Range1d", { start: 0, end, bounds: [0, end], min_interval: end / 1e6 });
   }
 
   window(range) {
     return { start: range.start * this.scale, end: range.end * this.scale, scale: this.scale };
+  }
+
+  // A window with its margins, and how many windows it is.
+  reach(range) {
+    const { start, end, scale } = this.window(range);
+    const margin = MARGIN * (end - start);
+    const [from, to] = [Math.max(start - margin, 0), Math.min(end + margin, this.end)];
+    return { start: from, end: to, scale, window: end - start, share: (to - from) / (end - start) };
+  }
+
+  isWithin(range, reach) {
+    const { start, end } = this.window(range);
+    const isAsWide = Math.abs((end - start) / reach.window - 1) < 1e-6;
+    return isAsWide && start >= reach.start && end <= reach.end;
   }
 
   // A chart that is drawn anew takes the place of the one before.
@@ -235,15 +254,15 @@ class View {
   }
 
   addTools(figure) {
-    const pan = new Bokeh.PanTool({ dimensions: "width" });
-    const zoom = new Bokeh.WheelZoomTool({ dimensions: "width", speed: 1 / 400 });
+    const pan = model("PanTool", { dimensions: "width" });
+    const zoom = model("WheelZoomTool", { dimensions: "width", speed: 1 / 400 });
     figure.add_tools(pan, zoom);
     figure.toolbar.active_drag = pan;
     figure.toolbar.active_scroll = zoom;
   }
 
   cursor(key) {
-    const made = new Bokeh.Span({ location: this.at / this.scale, dimension: "height", line_color: color("accent"), line_width: 1.5 });
+    const made = model("Span", { location: this.at / this.scale, dimension: "height", line_color: color("accent"), line_width: 1.5 });
     this.cursors.set(key, made);
     return made;
   }

@@ -3,9 +3,7 @@
 const ARRAYS = { f8: Float64Array, i4: Int32Array, u1: Uint8Array };
 
 async function unpack() {
-  const text = atob(document.getElementById("data").textContent);
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
+  const packed = bytesOf(document.getElementById("data").textContent);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = await new Response(stream).arrayBuffer();
   const length = new DataView(bytes).getUint32(0, true);
@@ -14,8 +12,18 @@ async function unpack() {
   return withArrays(value, bytes, begin);
 }
 
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+// A list that begins with a text or a number has nothing else in it, and may be long.
 function withArrays(value, bytes, begin) {
   if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value) && typeof value[0] !== "object") return value;
   if (Array.isArray(value.array)) {
     const [kind, offset, count] = value.array;
     return new ARRAYS[kind](bytes, begin + offset, count);

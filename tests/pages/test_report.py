@@ -138,6 +138,36 @@ def test_text_of_memory_with_addresses_has_a_map(capsys: pytest.CaptureFixture[s
     assert "Addresses over time" in out
 
 
+def test_a_run_that_moves_data_says_what_and_when(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """On the page and as text."""
+    plan, saved = str(tmp_path / "unet.plan"), str(tmp_path / "unet.run")
+    given = ("--budget", "0.6x", "--d2h", "24GB/s", "--h2d", "24GB/s")
+    planned = ["plan", "bundled:unet", "--method", "capuchin", *given, "-o", plan]
+    assert main(planned) == 0
+    assert main(["execute", "bundled:unet", plan, *given, "--save-run", saved]) == 0
+    [section] = unpacked(page_of(saved, folder=tmp_path))["sections"]
+    assert {"moved to the host", "moved back"} <= {name for name, _ in section["facts"]}
+    code, out, _ = told(capsys, "report", saved, "--text")
+    assert code == 0
+    for part in ("offloaded |", "prefetched |", "moved to the host"):
+        assert part in out
+
+
+def test_a_table_with_plans_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Their lines are broken on the page, and their methods stand in the text."""
+    table = str(tmp_path / "plans.sqlite")
+    cells = ("--budget", "5,9", "--method", "chen-sqrt", "--heuristic", "h_LRU")
+    assert main(["sweep", NET, *cells, "--out", table, "--quiet", "--jobs", "1"]) == 0
+    [section] = unpacked(page_of(table, folder=tmp_path))["sections"]
+    [trace] = section["chart"]["traces"]
+    assert {line["is_planned"] for line in trace["lines"]} == {True, False}
+    code, out, _ = told(capsys, "report", table, "--text")
+    assert code == 0
+    assert "chen-sqrt" in out
+
+
 def test_text_obeys_no_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """No control characters, no line that has no end."""
     code, out, _ = told(capsys, "report", save_hostile(tmp_path), "--budget", "0.6x", "--text")
