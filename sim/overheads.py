@@ -63,7 +63,7 @@ def _stalls(story: Story) -> list[OverheadPart]:
     places = {step.call: story.place_of(step) for step in story.steps} if rows else {}
     return [
         OverheadPart(
-            *places.get(int(events["call"][row]), ("", "")),
+            *places.get(int(events["cause_call"][row]), ("", "")),
             stall_ns=int(events["end_ns"][row] - events["start_ns"][row]),
         )
         for row in rows

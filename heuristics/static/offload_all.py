@@ -44,6 +44,8 @@ def offload_all(
     if found is not None:
         return PlannerResult(FEASIBLE, found.schedule)
     message = "what is used between goes over the budget, however much is away"
+    if link.host_bytes is not None:
+        message += f" in {link.host_bytes:,} bytes of host memory"
     return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
 
 

@@ -92,3 +92,13 @@ def test_a_plan_of_transfers_is_refused_without_a_link() -> None:
     assert plan is not None
     result = execute(trace, plan, 0.5)
     assert result.status == "refused" and "no link to the host is given" in result.message
+
+
+def test_too_little_host_memory_is_said() -> None:
+    """What is missing is room on the host, not on the device."""
+    link = "link(d2h=inf,h2d=inf,host=0)"
+    row = plan_trace("synthetic:chain:8", "offload-all", 0.6, link=link).row
+    assert (row.status, row.message) == (
+        "no_plan",
+        "what is used between goes over the budget, however much is away in 0 bytes of host memory",
+    )

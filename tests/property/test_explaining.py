@@ -196,7 +196,9 @@ FORMULAS: dict[str, Callable[[Terms], float]] = {
     "h_size": lambda t: over(1.0, t["size"]),
     "h_MSPS": lambda t: over(t["own_cost"] + t["ancestor_cost"], t["size"]),
     "h_MegEngine": megengine,
+    "h_DTR_offload": ablation("eq", True, True),  # the runs here have no link
     "h_next_use": by_use,
+    "h_next_use_offload": by_use,
     "h_last_step": by_use,
     "h_next_use_hybrid": by_both,
     "h_last_step_hybrid": by_both,

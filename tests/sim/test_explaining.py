@@ -10,7 +10,7 @@ from rematsim.errors import HeuristicError, InputError, UnknownNameError
 from rematsim.execution import execute
 from rematsim.explaining import Eviction, Return, explain
 from rematsim.heuristics.terms import own_cost, size
-from rematsim.plan import COMPUTE, FREE, made_plan
+from rematsim.plan import COMPUTE, FREE, OFFLOAD, PREFETCH, made_plan
 from rematsim.result import RunResult, load_run
 from rematsim.side_by_side import compare
 from rematsim.simulation import simulate
@@ -51,6 +51,17 @@ def test_a_call_tells_what_went_for_it(trace: Trace, run: RunResult) -> None:
     assert [(e.name, e.score) for e in story.evictions] == [("t1", 0.5)]
     assert story.returns == []
     assert [r.time_ns for r in explain(run, trace).call(0).returns] == [6]
+
+
+def test_a_stall_is_told_of_the_call_that_waited(trace: Trace) -> None:
+    """t1 (storage 1) is brought back when g2 is about to be made of it: that waits 1 ns."""
+    actions = [(COMPUTE, call) for call in range(9)]
+    actions[7:7] = [(PREFETCH, 1)]
+    actions[4:4] = [(OFFLOAD, 1)]
+    plan = made_plan(actions, trace.digest)
+    run = execute(trace, plan, link="link(d2h=1GB/s,h2d=1GB/s,latency=0)", event_log=True)
+    for told in (explain(run, trace), explain(run)):
+        assert [(part.operator, part.stall_ns) for part in told.overhead] == [("b", 1)]
 
 
 def test_an_instant_is_a_call_a_time_the_peak_or_the_end(trace: Trace, run: RunResult) -> None:
