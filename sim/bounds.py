@@ -142,7 +142,8 @@ def lower_bound(program: Program, budget: int | None) -> float:
     So dropping at the moment c, with all of c's missing bytes = what is too much for the budget, is
     a knapsack whose items are calls: the sizes of their spanning results together, and their cost.
     Its fractional relaxation is a lower bound of it. Each moment gives a bound; the answer is the
-    largest. Calls that cannot run twice cannot be dropped: their results count as held. QED.
+    largest. Calls that cannot run twice cannot be dropped: their results count as held. At the end
+    all outputs are in memory, so that no run fits into less. QED.
 
     At the moments with the largest bounds what a call reads is looked at too. A call that runs
     again after c reads storages that were made before c, each of which is in memory at c (whether
@@ -158,6 +159,8 @@ def lower_bound(program: Program, budget: int | None) -> float:
     if budget is None:
         return float(base)
     known = _knowledge(program)
+    if known.output_bytes > budget:
+        return math.inf
     if budget not in known.bounds:
         known.bounds[budget] = base + _least_remat_ns(program, known, budget)
     return float(known.bounds[budget])
@@ -188,6 +191,7 @@ class _Knowledge(NamedTuple):
 
     spans: Spans
     lives: StorageUses
+    output_bytes: int
     bounds: dict[int, float]
 
 
@@ -200,7 +204,9 @@ def _knowledge(program: Program) -> _Knowledge:
         if (program.tensors["takes_over"] >= 0).any():
             raise InputError("lower bound: mutation 'inplace': bounds are for 'copy'")
         spanning = _Spanning(program)
-        _known[program] = _Knowledge(spanning.spans(), spanning.lives(), {})
+        outputs = np.unique(program.tensors["storage"][program.outputs])
+        output_bytes = int(program.storages["size_bytes"][outputs].sum())
+        _known[program] = _Knowledge(spanning.spans(), spanning.lives(), output_bytes, {})
     return _known[program]
 
 

@@ -61,6 +61,16 @@ def test_what_cannot_be_made_again_is_not_dropped() -> None:
     assert row.message == "what cannot be computed again takes more than the budget"
 
 
+def test_all_outputs_are_in_memory_at_the_end() -> None:
+    """A chain whose every value is one: each call needs 2 bytes, the end 20."""
+    builder = TraceBuilder("outputs")
+    builder.call("f", [], [("x0", 1, -1)], 1)
+    for i in range(1, 20):
+        builder.call("f", [f"x{i - 1}"], [(f"x{i}", 1, -1)], 1)
+    program = compile_trace(builder.build())
+    assert [lower_bound(program, budget) for budget in (20, 19)] == [20, math.inf]
+
+
 def test_a_view_counts_while_something_reads_it_later() -> None:
     """b (8 bytes, 4 ns) spans c (8 bytes); only d reads b, through its view v of 6 ns."""
     builder = TraceBuilder("view")
@@ -86,6 +96,8 @@ def knapsack_bound(program: Program, budget: int) -> float:
     last = [max([maker[s], *(c for c in range(n + 1) if s in sources[c])]) for s in storages]
     parents = [set(program.parents[c.first_parent : c.end_parent].tolist()) for c in calls]
     parents.append(set(program.outputs.tolist()))
+    if sum(size[s] for s in sources[n]) > budget:
+        return math.inf
     most = Fraction(0)
     for c in range(n):
         there = [s for s in storages if maker[s] <= c <= last[s]]
