@@ -19,7 +19,9 @@ class Lines:
         self._next: float | None = None
 
     def write(self, line: str) -> None:
-        """Write it, unless the last one was not long ago."""
+        """Write it, unless the last was not long ago, or a captured script closed the stream."""
+        if sys.stderr is None or sys.stderr.closed:
+            return
         now = time.monotonic()
         if self._next is None:
             self._next = now + LINE_SECONDS
