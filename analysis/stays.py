@@ -9,9 +9,10 @@ import numpy as np
 
 from ..opcodes import ACTIONS
 
-PLACED = (ACTIONS.index("compute"), ACTIONS.index("recompute"))
+PLACED = tuple(ACTIONS.index(name) for name in ("compute", "recompute", "prefetch"))
 GONE = tuple(
-    ACTIONS.index(name) for name in ("drop_duplicate", "evict", "deallocate", "banish", "take_over")
+    ACTIONS.index(name)
+    for name in ("drop_duplicate", "evict", "deallocate", "banish", "take_over", "offload")
 )
 
 
@@ -27,15 +28,15 @@ class Stay(NamedTuple):
 
 def stays(events: Mapping[str, Any]) -> Iterator[Stay]:
     """Follow an event log: where each storage lay, and for how long; second copies as well."""
-    names = ("action", "storage", "start_ns", "address", "bytes")
+    names = ("action", "storage", "start_ns", "end_ns", "address", "bytes")
     rows = zip(*(np.asarray(events[name]).tolist() for name in names), strict=True)
-    living: dict[int, list[tuple[float, int, int]]] = {}
-    for action, storage, start, address, size in rows:
+    living: dict[tuple[int, int], tuple[float, int]] = {}
+    for action, storage, start, end, address, size in rows:
         if action in PLACED and address >= 0 and size > 0:
-            living.setdefault(storage, []).append((float(start), address, size))
-        elif action in GONE and living.get(storage):
-            yield Stay(living[storage][-1][0], float(start), *living[storage].pop()[1:], storage)
+            living[storage, address] = (float(start), size)
+        elif action in GONE and (storage, address) in living:
+            begun, held = living.pop((storage, address))
+            yield Stay(begun, float(end), address, held, storage)
     last = float(np.max(events["end_ns"]))
-    for storage, copies in living.items():
-        for start, address, size in copies:
-            yield Stay(start, last, address, size, storage)
+    for (storage, address), (begun, held) in living.items():
+        yield Stay(begun, last, address, held, storage)

@@ -11,8 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_lanes import AuditLanes
 from .audit_plan import PlanAudit
-from .lanes import Copy, Lanes
+from .lanes import Copy
 from .links import find_link
 from .opcodes import ACTIONS
 
@@ -34,6 +35,7 @@ FINDINGS = {
     "memory_after_bytes": "BYTES_MISMATCH",
     "host_after_bytes": "BYTES_MISMATCH",
 }
+ADDRESS_FINDINGS = {"address": "WRONG_ADDRESS", "reserved_after_bytes": "BYTES_MISMATCH"}
 
 
 def moves_data(events: Any) -> bool:
@@ -49,14 +51,17 @@ class TransferAudit(PlanAudit):
         link = find_link(row["link"])
         if link is None:
             raise Contradiction("UNEXPECTED_ACTION", "data was moved, and there is no link")
-        self.lanes = Lanes(link, self.ledger.budget)
+        layout = self.ledger.layout
+        self.lanes = AuditLanes(link, self.ledger.budget, layout)
+        self.findings = FINDINGS | (ADDRESS_FINDINGS if layout is not None else {})
         self.here: set[Storage] = set()  # in memory, or on its way
         self.arrival: dict[Storage, Copy] = {}
         self.on_host: dict[Storage, Copy] = {}  # by the copy that brought it there
-        columns = {name: events[name].tolist() for name in FINDINGS}
+        self.lost: list[Copy] = []  # that never begin
+        columns = {name: events[name].tolist() for name in self.findings}
         columns["action"] = [ACTIONS[action] for action in columns["action"]]
         self.log = [
-            Row(number, values[0], dict(zip(FINDINGS, values, strict=True)))
+            Row(number, values[0], dict(zip(self.findings, values, strict=True)))
             for number, values in enumerate(zip(*columns.values(), strict=True))
         ]
 
@@ -67,6 +72,8 @@ class TransferAudit(PlanAudit):
         order = sorted(self.log, key=lambda row: row.columns["instruction"])
         for place, rows in groupby(order, key=lambda row: row.columns["instruction"]):
             self._follow_place(place, list(rows))
+        if self.row["status"] != "ok":
+            self._give_up()
         self.lanes.reach(float("inf"))
         if self.row["status"] == "ok":
             self._check_end()
@@ -74,6 +81,13 @@ class TransferAudit(PlanAudit):
         self._compare_rows()
         self.ledger.due, self.ledger.peak = None, self.lanes.peak
         return str(self.row["status"])
+
+    def _give_up(self) -> None:
+        """Follow no more who is first in line: it may be a call that the log does not tell."""
+        for copy in self.lost:
+            copy.never = True
+        layout = self.ledger.layout
+        self.lanes.knows_places = layout is None or not layout.arena.keeps_failures
 
     def _follow_place(self, place: int, rows: list[Row]) -> None:
         """Follow one action."""
@@ -124,13 +138,14 @@ class TransferAudit(PlanAudit):
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost
         for t in call.results:
-            shown = {"call": call.number, "bytes": t.size}
+            shown = {"call": call.number, "bytes": t.size, "address": lanes.place_of(t)}
             lanes.note(action, t.storage, place, (start, end), **shown)
+        lanes.keep(call)
         second = [t for t in call.results if t.defined]
         lanes.passing = call.workspace
         lanes.take(sum(t.size for t in call.results))
         for t in second:
-            shown = {"call": call.number, "bytes": t.size}
+            shown = {"call": call.number, "bytes": t.size, "address": lanes.place_of(t)}
             lanes.note("drop_duplicate", t.storage, place, (end, end), **shown)
             lanes.memory -= t.size
             lanes.passing += t.size
@@ -166,7 +181,7 @@ class TransferAudit(PlanAudit):
 
     def _wait_for_room(self, size: int, place: int, call: Call, row: Row) -> None:
         lanes = self.lanes
-        if not lanes.makes_room(size):
+        if not lanes.makes_room(size, call):
             raise row.fail("OVER_BUDGET", f"{lanes.memory} + {size} bytes, for ever")
         self._stall(None, place, call.number)
 
@@ -180,9 +195,9 @@ class TransferAudit(PlanAudit):
             is_made_again |= row.action == "evict"
         self.counts["evict"] += is_made_again
         self.ledger.victims.append(storage.tensors[0].number)
-        self.lanes.memory -= storage.size
-        now = (self.ledger.clock, self.ledger.clock)
-        self.lanes.note("evict" if is_made_again else "deallocate", storage, place, now)
+        address = self.lanes.drop_storage(storage, self.arrival.get(storage))
+        action, now = "evict" if is_made_again else "deallocate", self.ledger.clock
+        self.lanes.note(action, storage, place, (now, now), address=address)
         self._leave(storage)
 
     def _leave(self, storage: Storage) -> None:
@@ -200,12 +215,17 @@ class TransferAudit(PlanAudit):
         is_empty = row.columns["bytes"] == 0 and self._storage_of(row).size > 0
         return bool(is_empty and self.row["status"] != "ok")
 
+    def _queue(self, copy: Copy, row: Row) -> None:
+        self.lanes.queues[copy.is_out].append(copy)
+        if self._never(row):
+            self.lost.append(copy)
+
     def _offload(self, place: int, storage: Storage, row: Row) -> None:
         if storage not in self.here or storage in self.on_host:
             raise row.fail("NOT_MATERIAL", "it is not in memory, or on the host already")
         copy = Copy(storage, True, place, self.arrival.get(storage))
-        copy.never = self._never(row)
-        self.lanes.queues[True].append(copy)
+        self._queue(copy, row)
+        self.lanes.begin_to_leave(copy)
         self.on_host[storage] = copy
         self._leave(storage)
 
@@ -213,8 +233,7 @@ class TransferAudit(PlanAudit):
         if storage not in self.on_host or storage in self.here:
             raise row.fail("NOT_ON_HOST", "it is not on the host, or in memory already")
         self.arrival[storage] = Copy(storage, False, place, self.on_host[storage])
-        self.arrival[storage].never = self._never(row)
-        self.lanes.queues[False].append(self.arrival[storage])
+        self._queue(self.arrival[storage], row)
         self.here.add(storage)
 
     def _discard(self, place: int, storage: Storage, row: Row) -> None:
@@ -267,12 +286,15 @@ class TransferAudit(PlanAudit):
     def _compare_rows(self) -> None:
         """Compare the log with the rows that it must have, in the order in which memory changes."""
         rows = sorted(self.lanes.rows, key=_moment)
-        memory = 0
+        memory = reserved = 0
         for row, derived in zip(self.log, rows, strict=False):
             memory += CHANGES.get(derived["action"], 0) * derived["bytes"]
-            for column, finding in FINDINGS.items():
-                value = {**derived, "memory_after_bytes": memory}[column]
-                if row.columns[column] != value:
+            if derived["action"] != "drop_duplicate":  # which is known when its call begins
+                reserved = derived["reserved_after_bytes"]
+            sums = {"memory_after_bytes": memory, "reserved_after_bytes": reserved}
+            for column, finding in self.findings.items():
+                value = {**derived, **sums}[column]
+                if value is not None and row.columns[column] != value:
                     message = f"{column} is {row.columns[column]} and should be {value}"
                     raise row.fail(finding, message)
         if len(self.log) != len(rows):

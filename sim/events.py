@@ -6,7 +6,7 @@ What the columns mean, and how they look to a reader, is in ``result.py``.
 from __future__ import annotations
 
 from .jit import shared_kernel
-from .opcodes import EVICT, PIN
+from .opcodes import DISCARD, EVICT, PIN
 from .program import Program
 from .state import State
 
@@ -29,7 +29,7 @@ def log(state: State, action: int, storage: int, size_bytes: int, cause_call: in
     row.host_after_bytes = state.link[0].host_bytes
     row.instruction = state.run[0].instruction
     if state.memory[0].serve != 0:
-        is_nowhere = size_bytes == 0 or action == PIN
+        is_nowhere = size_bytes == 0 or action in (PIN, DISCARD)
         row.address = NOTHING if is_nowhere else state.places[storage].address
         row.reserved_after_bytes = state.space[0].reserved_bytes
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from . import compiled, report
 from .budgets import Budget, parse_budget
-from .errors import UsageError
 from .following import END_WITH, NOT_DEFINED, NOT_TAKEN
 from .links import NO_LINK, find_link, parse_link
+from .memory import LARGEST_HOLE
 from .memory_models import COUNTER, find_memory
 from .opcodes import IGNORE, OK, OOM, STATUSES
 from .plan import PLAN_ACTIONS, Plan
@@ -76,7 +76,7 @@ def execute(
     PlanError
         If the plan is for another trace.
     UsageError
-        If there is no such budget, memory or link, or the plan moves data and memory has addresses.
+        If there is no such budget, memory or link.
 
     Examples
     --------
@@ -118,8 +118,6 @@ def run_plan(
     started = time.perf_counter()
     model, found = find_memory(memory), find_link(link)
     reading = PlanReading(work.program, plan, found)
-    if reading.transfers and model.has_addresses:
-        raise UsageError(f"memory {memory}: a plan that moves data is executed with {COUNTER}")
     settings = Settings(
         budget_bytes=budget.resolve(work.unlimited_peak_bytes),
         policy=IGNORE,
@@ -244,6 +242,8 @@ class _Ended:
 
 def _row(ended: _Ended, budget: Budget, machine: dict[str, str]) -> RunResult:
     ran = report.columns_of_run(ended.run)
+    if ended.code == OOM and ended.run.has_addresses:  # on the host, too
+        ran["largest_hole_bytes"] = ended.run.ask_memory(LARGEST_HOLE)
     times = (ran["model_ns"], ran["remat_ns"], ran["stall_ns"])
     return RunResult(
         **report.columns_of_work(ended.work, budget),

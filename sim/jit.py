@@ -31,13 +31,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Modules of the digest's folders that cannot change a row.
 NOT_IN_DIGEST = {
     *("addressing", "allocation", "allocation_comparison", "allocation_layout", "audit"),
-    *("audit_addresses", "audit_caching", "audit_extents", "audit_facts", "audit_ledger"),
-    *("audit_moves", "audit_plan", "audit_scores", "audit_transfers", "batch_search"),
-    *("buffer_files", "buffers", "causes", "cluster", "conformance", "errors", "explaining"),
-    *("files", "fitting", "floors", "garbage", "grid", "headroom", "inspection", "lifetimes"),
-    *("live", "overheads", "parameter_space", "plan_choices", "plan_diff", "plan_files"),
-    *("policies", "requirements", "scores", "side_by_side", "store", "story", "sweeps"),
-    *("trials", "tuning", "workers", "worth"),
+    *("audit_addresses", "audit_caching", "audit_extents", "audit_facts", "audit_lanes"),
+    *("audit_ledger", "audit_moves", "audit_plan", "audit_scores", "audit_transfers"),
+    *("batch_search", "buffer_files", "buffers", "causes", "cluster", "conformance", "errors"),
+    *("explaining", "files", "fitting", "floors", "garbage", "grid", "headroom", "inspection"),
+    *("lifetimes", "live", "overheads", "parameter_space", "plan_choices", "plan_diff"),
+    *("plan_files", "policies", "requirements", "scores", "side_by_side", "store", "story"),
+    *("sweeps", "trials", "tuning", "workers", "worth"),
 }
 # What changes the machine code that numba makes.
 _SETTINGS = ("OPT", "CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "ENABLE_AVX", "LOOP_VECTORIZE",

@@ -68,8 +68,8 @@ class Lanes:
         """Give the copies that have started and not ended."""
         return [q[0] for q in self.queues.values() if q and q[0].start >= 0]
 
-    def fits(self, size: int) -> bool:
-        """Say whether there is room beside all that is there."""
+    def fits(self, size: int, asker: Any = None) -> bool:
+        """Say whether there is room beside all that is there, for a copy or a call that asks."""
         return size == 0 or self.memory + self.passing + size <= self.budget
 
     def take(self, size: int) -> None:
@@ -91,7 +91,7 @@ class Lanes:
             elif not copy.is_out and self._has_turn(copy):
                 self._start(copy)
                 self.take(copy.storage.size)
-                self.note("prefetch", copy.storage, copy.place, (copy.start, copy.end), stream=2)
+                self.note_copy(copy)
 
     def _has_turn(self, copy: Copy) -> bool:
         """Stand in the line for room; say whether it is the first there and fits."""
@@ -99,7 +99,7 @@ class Lanes:
             return True
         if copy not in self.line:
             self.line.append(copy)
-        if self.line[0] is not copy or not self.fits(copy.storage.size):
+        if self.line[0] is not copy or not self.fits(copy.storage.size, copy):
             return False
         self.line.pop(0)
         return True
@@ -119,17 +119,25 @@ class Lanes:
                 copy.has_ended = True
                 self.moved[is_out] += copy.storage.size
                 if is_out:
-                    self.memory -= copy.storage.size
-                    self.note("offload", copy.storage, copy.place, (copy.start, copy.end), stream=1)
+                    self.leave(copy)
+                    self.note_copy(copy)
                 if copy.dropped_by >= 0:
                     self.drop(copy.storage, copy.dropped_by)
 
-    def makes_room(self, size: int) -> bool:
+    def leave(self, copy: Copy) -> None:
+        """Let what has been copied to the host go from memory."""
+        self.memory -= copy.storage.size
+
+    def let_pass(self) -> None:
+        """Let go what only the call that was running needed."""
+        self.passing = 0
+
+    def makes_room(self, size: int, call: Any = None) -> bool:
         """Stand in the line for a call until so many bytes are free; say whether they ever are."""
         if size == 0:
             return True
         self.line.append(CALL)
-        while self.line[0] is not CALL or not self.fits(size):
+        while self.line[0] is not CALL or not self.fits(size, call):
             if not self.step():
                 return False
         self.line.pop(0)
@@ -170,7 +178,8 @@ class Lanes:
         while self.next_end() < time:
             self.step()
         if time < inf:
-            self.now, self.passing = int(time), 0
+            self.now = int(time)
+            self.let_pass()
             self.let_end()
             self.settle()
         while self.next_end() <= self.now:
@@ -185,6 +194,12 @@ class Lanes:
         for copy in left:
             if copy.dropped_by >= 0:
                 self.note("discard", copy.storage, copy.dropped_by, (clock, clock), bytes=0)
+
+    def note_copy(self, copy: Copy, **others: int) -> None:
+        """Write the row of a copy."""
+        action, stream = ("offload", 1) if copy.is_out else ("prefetch", 2)
+        times = (copy.start, copy.end)
+        self.note(action, copy.storage, copy.place, times, stream=stream, **others)
 
     def note(
         self,

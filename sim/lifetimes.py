@@ -1,8 +1,8 @@
 """The buffers of a run: what its event log says of when each storage was in memory.
 
-Time is the place in the log, as that is the order of allocations. Whatever was computed is a
-buffer from its row to the row that drops it; what is computed again is another buffer. An update in
-place goes on with its operand's buffer. Workspaces are not in the log.
+Time is the place in the log, as that is the order of allocations. What was computed, or brought
+from the host, is a buffer from its row to that which drops it; what comes again is another one.
+An update in place goes on with its operand's buffer. Workspaces are not in the log.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .opcodes import (
     BANISH_STORAGE,
     COMPUTE,
     DEALLOCATE,
-    DISCARD,
     DROP_DUPLICATE,
     EVICT,
     OFFLOAD,
+    PREFETCH,
     RECOMPUTE,
     TAKE_OVER,
 )
 from .result import RunResult
 
 ROUNDING = 512  # bytes: that to which allocators on a GPU round sizes
-_DROPS = (EVICT, DEALLOCATE, BANISH_STORAGE, DISCARD, OFFLOAD)
+_DROPS = (EVICT, DEALLOCATE, BANISH_STORAGE, OFFLOAD)
 
 
 class _Row(NamedTuple):
@@ -86,7 +86,7 @@ class _Spans:
 
     def take(self, row: _Row) -> None:
         """Follow one row of the log."""
-        if row.action in (COMPUTE, RECOMPUTE):
+        if row.action in (COMPUTE, RECOMPUTE, PREFETCH):
             self._living.setdefault(row.storage, []).append(self._placed(row))
             return
         living = self._living.get(row.storage, [])

@@ -13,7 +13,7 @@ from .program import Program
 from .state import State
 
 # What a model with addresses is asked: REQUESTS * subject + request.
-BEGIN, FIT, SETTLE, DROP, ASK, GIVE_BACK, LARGEST_HOLE, REQUESTS = range(8)
+BEGIN, FIT, SETTLE, LET_PASS, DROP, ASK, GIVE_BACK, LARGEST_HOLE, REQUESTS = range(9)
 
 
 @kernel

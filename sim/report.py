@@ -140,6 +140,8 @@ def _never_begun(run: Run, dtype: Any) -> Any:
     rows["instruction"] = np.concatenate([left["instruction"], late["discarded_by"]])
     rows["start_ns"] = rows["end_ns"] = run.state.next_free[0] - 1
     rows["host_after_bytes"] = run.state.link["host_bytes"][0]
+    rows["address"] = UNKNOWN
+    rows["reserved_after_bytes"] = run.state.space["reserved_bytes"][0]
     rows["call"] = rows["tensor"] = rows["cause_call"] = -1
     rows["score"] = np.nan
     return rows
@@ -157,6 +159,9 @@ def _by_time(rows: Any) -> Any:
     sign[np.isin(rows["action"], (COMPUTE, RECOMPUTE, PREFETCH))] = 1
     sign[np.isin(rows["action"], (DROP_DUPLICATE, EVICT, DEALLOCATE, OFFLOAD))] = -1
     rows["memory_after_bytes"] = np.cumsum(sign * rows["bytes"])
+    places = np.arange(len(rows))
+    places[rows["action"] == DROP_DUPLICATE] = 0
+    rows["reserved_after_bytes"] = rows["reserved_after_bytes"][np.maximum.accumulate(places)]
     return rows
 
 

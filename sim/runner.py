@@ -136,6 +136,7 @@ class Run:
             assert settings.link is not None
             self._set_up_transfers(settings.link)
             self.state.link["is_online"] = self.is_online
+            self.state.link["is_planned"] = not self.is_online
             self.state.link["prefetches"] = settings.prefetches
 
     def _set_up_addresses(self, settings: Settings) -> None:

@@ -8,9 +8,11 @@ request      subject answer
 ============ ======= ========================================================================
 BEGIN        0       0; memory is empty, as large as ``memory.budget_bytes`` and the settings say
 FIT          call    1: its results and workspace have places now; 0: one has not, so none has
-SETTLE       call    0; the call has run, results are where they were put, the rest goes
+SETTLE       call    0; the call has run, results are where they were put, the rest goes, or,
+                     where a plan moves data, passes: it has its places until it is let pass
+LET_PASS     call    0; the workspace and the second copies that were left go
 DROP         storage 0; its bytes are free
-ASK          bytes   a piece for so many, or -1; for those who replay allocations alone
+ASK          bytes   a piece for so many, or -1; for those who keep account of it themselves
 GIVE_BACK    piece   0; that piece is free
 LARGEST_HOLE 0       the most bytes that could be placed in one piece now
 ============ ======= ========================================================================
@@ -33,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .jit import kernel
-from .memory import ASK, DROP, FIT, GIVE_BACK, LARGEST_HOLE, REQUESTS, SETTLE
+from .memory import ASK, DROP, FIT, GIVE_BACK, LARGEST_HOLE, LET_PASS, REQUESTS, SETTLE
 from .placed_results import can_take_over, own_bytes
 from .program import Program
 from .space import NONE, SCRATCH
@@ -124,24 +126,27 @@ def make_serve(
         return 1
 
     @kernel
+    def let_pass(program: Program, state: State, c: int) -> int:
+        """Free the workspace of a call that has run, and what was there already."""
+        for i in range(program.calls[c].end_result - program.calls[c].first_result + 1):
+            if state.placed[i].piece != NONE:
+                free(state, state.placed[i].piece)
+                state.placed[i].piece = NONE
+        return 0
+
+    @kernel
     def run(program: Program, state: State, c: int) -> int:
-        """Keep a call's results; free its workspace, and what was there already."""
+        """Keep a call's results; what does not stay goes now, or is left for `let_pass`."""
         call = program.calls[c]
         for t in range(call.first_result, call.end_result):
-            p = state.placed[t - call.first_result].piece
-            s = program.tensors[t].storage
+            place, s = state.placed[t - call.first_result], program.tensors[t].storage
             if takes_over(program, state, t):
                 hand_on(state, s, program.tensors[t].takes_over)
-                state.placed[t - call.first_result].address = state.places[s].address
-            elif state.defined[t]:
-                if p != NONE:
-                    free(state, p)
-            elif program.storages[s].root == t:
-                put(state, s, p)
-        p = state.placed[call.end_result - call.first_result].piece
-        if p != NONE:
-            free(state, p)
-        return 0
+                place.address = state.places[s].address
+            elif not state.defined[t] and program.storages[s].root == t:
+                put(state, s, place.piece)
+                place.piece = NONE
+        return 0 if state.link[0].is_planned else let_pass(program, state, c)
 
     @kernel
     def drop(state: State, s: int) -> int:
@@ -181,6 +186,8 @@ def make_serve(
             return fit(program, state, subject)
         if request == SETTLE:
             return run(program, state, subject)
+        if request == LET_PASS:
+            return let_pass(program, state, subject)
         if request == DROP:
             return drop(state, subject)
         if request == ASK:

@@ -313,8 +313,9 @@ def _lengths(
     results = int((calls["end_result"] - calls["first_result"]).max(initial=0))
     with_addresses = {
         "settings": SETTINGS_LENGTH,
-        # In use at once: a storage each, a call's results and workspace; as many free ones between.
-        "pieces": 2 * (count + len(calls) + results) + 64,
+        # In use at once: a storage each, a call's results and workspace, what is on its way out; as
+        # many free ones between.
+        "pieces": 2 * (count + len(calls) + results + max(transfers, 0)) + 64,
         "places": count,
         "placed": results + 1,
         "sides": len(calls),

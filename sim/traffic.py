@@ -17,6 +17,7 @@ LINK_FIELDS = np.dtype(
         ("host_limit_bytes", "i8"),
         ("is_half_duplex", "i8"),
         ("is_online", "i8"),  # a heuristic moves data, not a plan
+        ("is_planned", "i8"),  # a plan does
         ("prefetches", "i8"),  # it brings back what the trace uses next, ahead of that
         ("away_ns", "i8"),  # time that copies back of all that is on the host alone would take
         ("away", "i8"),  # so many storages are on the host alone: State.away[0:away]
@@ -26,6 +27,7 @@ LINK_FIELDS = np.dtype(
         ("from_host", "i8"),
         ("passing_bytes", "i8"),  # workspace and second copies of the call that runs
         ("call_waits", "i8"),  # a call has asked for room and has none yet
+        ("is_refused", "i8"),  # who is first in line found no place; nothing has been freed since
         ("host_bytes", "i8"),
         ("host_peak_bytes", "i8"),
         ("offloaded_bytes", "i8"),
@@ -41,6 +43,8 @@ TRANSFER_FIELDS = np.dtype(
         ("start_ns", "i8"),
         ("end_ns", "i8"),
         ("discarded_by", "i8"),  # the instruction that waits for its end, or NOT_YET
+        ("address", "i8"),  # where it copies from, or to
+        ("piece", "i4"),  # what lies there, while no storage has it; or space.NONE
         ("storage", "i4"),
         ("instruction", "i4"),
         ("source", "i4"),  # the transfer that brings what it copies, or NO_TRANSFER

@@ -7,6 +7,8 @@ in ``transfers.py``. A call waits until what it reads has come and its results h
 
 from __future__ import annotations
 
+from . import memory
+from .asking import finds_room
 from .engine import EMPTY_BUFFERS, GO_ON, REACHED_BYTES, instruction_at
 from .engine import execute as run_call
 from .events import NOTHING, log
@@ -36,7 +38,6 @@ from .transfers import (
     first_from_host,
     first_to_host,
     has_come,
-    has_room_for,
     is_under_way,
     issue_transfer,
     step,
@@ -52,7 +53,7 @@ def follow(program: Program, state: State, _: int) -> int:
     while here.instruction < len(program.instructions):
         if here.recorded >= RECORD_CAPACITY or here.events >= EVENT_CAPACITY:
             return EMPTY_BUFFERS
-        catch_up(state)
+        catch_up(program, state)
         if state.memory[0].peak_bytes >= here.pause_at_bytes:
             return REACHED_BYTES
         code, operand = instruction_at(program, state)
@@ -72,28 +73,28 @@ def follow(program: Program, state: State, _: int) -> int:
         else:
             answer = end_with(program, state, operand)
         if answer != GO_ON:
-            end_all(state)
+            end_all(program, state)
             return answer
         here.instruction += 1
         if state.memory[0].peak_bytes >= here.pause_at_bytes:
             return REACHED_BYTES
-    return come_to_rest(state)
+    return come_to_rest(program, state)
 
 
 @shared_kernel
-def come_to_rest(state: State) -> int:
+def come_to_rest(program: Program, state: State) -> int:
     """Let all transfers end after the plan has; the clock stands still."""
-    catch_up(state)
-    end_all(state)
+    catch_up(program, state)
+    end_all(program, state)
     link = state.link[0]
     is_left = first_to_host(state) < link.issued or first_from_host(state) < link.issued
     return WAITS_FOR_EVER if is_left else OK
 
 
 @shared_kernel
-def end_all(state: State) -> None:
+def end_all(program: Program, state: State) -> None:
     """Let all transfers end that ever do; the clock stands still."""
-    while step(state):
+    while step(program, state):
         pass
 
 
@@ -108,9 +109,9 @@ def compute(program: Program, state: State, c: int, is_remat: int) -> int:
             return NOT_DEFINED
     for i in range(call.first_parent, call.end_parent):
         s = program.tensors[program.parents[i]].storage
-        if not wait_for(state, s, call.origin):
+        if not wait_for(program, state, s, call.origin):
             return WAITS_FOR_EVER
-    answer = wait_for_room(state, call.result_bytes + call.workspace_bytes, call.origin)
+    answer = wait_for_room(program, state, c)
     if answer != GO_ON:
         return answer
     for i in range(call.first_parent, call.end_parent):
@@ -128,33 +129,34 @@ def compute(program: Program, state: State, c: int, is_remat: int) -> int:
 
 
 @shared_kernel
-def wait_for(state: State, s: int, cause_call: int) -> bool:
+def wait_for(program: Program, state: State, s: int, cause_call: int) -> bool:
     """Let the compute stream wait until a storage has come; say whether it ever does."""
     number = state.moves[s].arrival
     if has_come(state, number):
         return True
     state.link[0].awaited = number
     while not has_come(state, number):
-        if not step(state):
+        if not step(program, state):
             return False
     stall(state, s, cause_call)
     return True
 
 
 @shared_kernel
-def wait_for_room(state: State, size_bytes: int, cause_call: int) -> int:
-    """Let the compute stream wait until so many bytes are free, behind whoever has asked before."""
-    link = state.link[0]
+def wait_for_room(program: Program, state: State, c: int) -> int:
+    """Let the compute stream wait until a call has room, behind whoever has asked before."""
+    link, call = state.link[0], program.calls[c]
+    wants_bytes = call.result_bytes + call.workspace_bytes > 0
     link.awaited = NO_TRANSFER
-    while size_bytes > 0 and (is_behind_prefetch(state) or not has_room_for(state, size_bytes)):
+    while (wants_bytes and is_behind_prefetch(state)) or not finds_room(program, state, c):
         link.call_waits = 1
-        if not step(state):
+        if not step(program, state):
             return WAITS_FOR_EVER if is_behind_prefetch(state) else OOM
     link.call_waits = 0
     back = first_from_host(state)
     if back < link.issued:
         state.transfers[back].is_behind_call = 0
-    stall(state, NOTHING, cause_call)
+    stall(state, NOTHING, call.origin)
     return GO_ON
 
 
@@ -180,15 +182,17 @@ def free(program: Program, state: State, s: int, action: int) -> int:
     move = state.moves[s]
     if not move.is_here:
         return NOT_MATERIAL
-    if not wait_for(state, s, NOTHING):
+    if not wait_for(program, state, s, NOTHING):
         return WAITS_FOR_EVER
     move.is_here, move.arrival = 0, NO_TRANSFER
+    if state.storages[s].size_bytes > 0:
+        state.link[0].is_refused = 0
     if not move.is_on_host:
         return drop(program, state, s, action)
     run, size = state.run[0], state.storages[s].size_bytes
     leave(state, s)
     state.storages[s].residence = EVICTED
-    state.memory[0].used_bytes -= size
+    memory.free(program, state, s)
     run.evictions += 1
     run.pressure_evictions += action == EVICT
     state.recorded[run.recorded] = program.storages[s].root
@@ -246,7 +250,7 @@ def end_with(program: Program, state: State, t: int) -> int:
     s = program.tensors[t].storage
     if not state.defined[t] or not state.moves[s].is_here:
         return NOT_DEFINED
-    if not wait_for(state, s, NOTHING):
+    if not wait_for(program, state, s, NOTHING):
         return WAITS_FOR_EVER
     if pin(state, s) and not program.storages[s].is_constant:
         log(state, PIN, s, state.storages[s].size_bytes, NOTHING)

@@ -7,10 +7,14 @@ time known beforehand. `catch_up` lets all happen up to a time, `step` what happ
 
 from __future__ import annotations
 
+from .asking import give_back, let_pass, take_from_storage, takes_room
 from .events import NOTHING, log
 from .jit import kernel, shared_kernel
 from .opcodes import DISCARD, OFFLOAD, PREFETCH
 from .pool import enter, leave
+from .program import Program
+from .serving import NOWHERE
+from .space import NONE
 from .state import EVICTED, NO_LIMIT, RESIDENT, State
 from .traffic import NO_TRANSFER, NOT_YET
 
@@ -27,7 +31,9 @@ def issue_transfer(state: State, s: int, is_to_host: int) -> None:
     transfer.start_ns, transfer.end_ns, transfer.discarded_by = NOT_YET, NOT_YET, NOT_YET
     transfer.has_asked = transfer.is_behind_call = 0
     transfer.has_ended = transfer.is_disowned = 0
+    transfer.piece, transfer.address = NONE, NOWHERE
     if is_to_host:
+        take_from_storage(state, number)
         transfer.source = move.arrival
         move.is_here, move.is_on_host = 0, 1
         move.arrival, move.departure = NO_TRANSFER, number
@@ -74,14 +80,6 @@ def has_come(state: State, number: int) -> bool:
 
 
 @kernel
-def has_room_for(state: State, size_bytes: int) -> bool:
-    """Say whether so many bytes fit beside what is in memory and what a running call holds."""
-    memory = state.memory[0]
-    taken = memory.used_bytes + state.link[0].passing_bytes
-    return taken + size_bytes <= memory.budget_bytes  # type: ignore[no-any-return]
-
-
-@kernel
 def start_to_host(state: State, number: int, other: int) -> None:
     """Start the first transfer to the host if it can; ``other`` is the first the other way."""
     link = state.link[0]
@@ -100,7 +98,7 @@ def start_to_host(state: State, number: int, other: int) -> None:
 
 
 @kernel
-def start_from_host(state: State, number: int, other: int) -> None:
+def start_from_host(program: Program, state: State, number: int, other: int) -> None:
     """Start the first transfer from the host if it can; with its turn it asks for room."""
     link, memory = state.link[0], state.memory[0]
     if number >= link.issued or is_under_way(state, number):
@@ -113,7 +111,7 @@ def start_from_host(state: State, number: int, other: int) -> None:
     if not transfer.has_asked:
         transfer.has_asked, transfer.is_behind_call = 1, link.call_waits
     is_behind = transfer.is_behind_call and link.call_waits
-    if size > 0 and (is_behind or not has_room_for(state, size)):
+    if size > 0 and (is_behind or not takes_room(program, state, number)):
         return
     memory.used_bytes += size
     memory.peak_bytes = max(memory.peak_bytes, memory.used_bytes + link.passing_bytes)
@@ -125,14 +123,14 @@ def start_from_host(state: State, number: int, other: int) -> None:
 
 
 @shared_kernel
-def start_what_can(state: State) -> None:
+def start_what_can(program: Program, state: State) -> None:
     """Start the transfers whose turn has come, the one issued first before the other."""
     out, back = first_to_host(state), first_from_host(state)
     if out < back:
         start_to_host(state, out, back)
-        start_from_host(state, back, out)
+        start_from_host(program, state, back, out)
     else:
-        start_from_host(state, back, out)
+        start_from_host(program, state, back, out)
         start_to_host(state, out, back)
 
 
@@ -149,7 +147,7 @@ def next_end_ns(state: State) -> int:
 
 
 @shared_kernel
-def end_transfers(state: State) -> None:
+def end_transfers(program: Program, state: State) -> None:
     """End the transfers whose time has come: what they left is free."""
     link = state.link[0]
     for _ in range(2):
@@ -157,9 +155,8 @@ def end_transfers(state: State) -> None:
         if is_under_way(state, out) and state.transfers[out].end_ns <= link.now_ns:
             transfer = state.transfers[out]
             transfer.has_ended = 1
-            size = state.storages[transfer.storage].size_bytes
-            state.memory[0].used_bytes -= size
-            link.offloaded_bytes += size
+            give_back(program, state, out)
+            link.offloaded_bytes += state.storages[transfer.storage].size_bytes
             if not transfer.is_disowned:
                 state.storages[transfer.storage].residence = EVICTED
             log_transfer(state, out, OFFLOAD)
@@ -200,32 +197,32 @@ def log_transfer(state: State, number: int, action: int) -> None:
         log(state, action, transfer.storage, state.storages[transfer.storage].size_bytes, NOTHING)
         row = state.events[state.run[0].events - 1]
         row.start_ns, row.end_ns = transfer.start_ns - 1, transfer.end_ns - 1
-        row.instruction = transfer.instruction
+        row.instruction, row.address = transfer.instruction, transfer.address
 
 
 @shared_kernel
-def step(state: State) -> bool:
+def step(program: Program, state: State) -> bool:
     """Let the next transfer end, and start what can then; say whether there was one."""
     end = next_end_ns(state)
     if end == NO_LIMIT:
         return False
     link = state.link[0]
     link.now_ns = max(link.now_ns, end)
-    end_transfers(state)
-    start_what_can(state)
+    end_transfers(program, state)
+    start_what_can(program, state)
     return True
 
 
 @shared_kernel
-def catch_up(state: State) -> None:
+def catch_up(program: Program, state: State) -> None:
     """Let all happen that happens up to the clock: there the call before has ended."""
     link = state.link[0]
-    start_what_can(state)
+    start_what_can(program, state)
     while next_end_ns(state) < state.next_free[0]:
-        step(state)
+        step(program, state)
     link.now_ns = state.next_free[0]
-    link.passing_bytes = 0
-    end_transfers(state)
-    start_what_can(state)
+    let_pass(program, state)
+    end_transfers(program, state)
+    start_what_can(program, state)
     while next_end_ns(state) == link.now_ns:  # copies that take no time
-        step(state)
+        step(program, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .memory import LARGEST_HOLE
 from .runner import Run
 from .traffic import NO_TRANSFER
 
@@ -73,6 +74,8 @@ class Waiting:
             taken, most = int(state.room["used_bytes"]), int(state.room["budget_bytes"])
             what, later = "room", "only later actions free"
         need = f"it needs {size:,} bytes, {taken:,} of {most:,} are taken"
+        if self._run.has_addresses and not transfer["is_to_host"]:
+            need += f", the largest hole has {self._run.ask_memory(LARGEST_HOLE):,}"
         return f"waits for {what}: {need}, and {later} some"
 
     def _first(self, to_host: int) -> int:

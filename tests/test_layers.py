@@ -19,13 +19,13 @@ LAYERS = {
     "neighborhood nextuse residence engine choosing windows compiled runner workload moment_bounds "
     "bounds requirements showing result report buffers overlaps buffer_files lifetimes placing "
     "stacking stacking_bounds stacking_state traffic transfers transferring moving event_fields "
-    "waiting placed_results links lanes moved_schedules offloaded_chains",
+    "waiting placed_results asking links lanes moved_schedules offloaded_chains",
     "heuristics": "heuristics",
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
     "simulation checkpointing comparison conformance inspection audit audit_addresses "
-    "audit_caching audit_extents audit_facts audit_ledger audit_plan audit_scores audit_moves "
-    "audit_transfers execution plan_diff planning grid store workers cluster sweeps addressing "
-    "parameter_space tuning "
+    "audit_caching audit_extents audit_facts audit_lanes audit_ledger audit_plan audit_scores "
+    "audit_moves audit_transfers execution plan_diff planning grid store workers cluster sweeps "
+    "addressing parameter_space tuning "
     "story live overheads causes scores worth explaining side_by_side headroom floors trials "
     "fitting batch_search plan_choices policies",
     "package": "rematsim",

@@ -5,15 +5,15 @@ Each runs to its end where something has to go, and the auditor derives every ad
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import pytest
 from random_traces import scaled
 from rematsim import execute, heuristics, simulate
 from rematsim.audit import audit
-from rematsim.errors import UsageError
 from rematsim.heuristics.static import names
-from rematsim.plan import Plan
+from rematsim.plan import OFFLOAD, Plan
 from rematsim.planning import plan_trace
 from rematsim.result import RunResult
 from rematsim.static_graph import least_budget, naive_peak_bytes
@@ -25,6 +25,8 @@ MIB = 1 << 20
 MEMORIES = ("arena", "caching")
 BLOCKS = ("every-kth", "m-of-n")  # need modules that are numbered
 SECONDS = 5.0
+MOVERS = ("offload-all", "pofo", "capuchin", "poet")
+FAST = "link(d2h=10TB/s,h2d=10TB/s,latency=0)"
 
 
 @functools.cache
@@ -91,14 +93,39 @@ def test_a_plan_of_every_planner_ends_in_a_memory_with_addresses(method: str, me
     pytest.fail(f"out of memory in {2 * budget:,} bytes")
 
 
-def test_a_plan_that_moves_data_is_refused_with_addresses() -> None:
-    """Where what comes back would lie is not modelled."""
-    graph = workload(chain()).graph
+@functools.cache
+def slow_chain() -> Trace:
+    """Of calls that take long enough for copies to be worth while: 1 us, a copy 0.3."""
+    return dataclasses.replace(chain(), call_time_ns=1000 * chain().call_time_ns)
+
+
+@functools.cache
+def moved(method: str) -> tuple[Plan, int]:
+    """Plan for half way between the least budget and the peak, with copies that hide."""
+    graph = workload(slow_chain()).graph
     budget = (least_budget(graph)[0] + naive_peak_bytes(graph)) // 2
-    link = "link(d2h=1GB/s,h2d=1GB/s)"
-    plan = plan_trace(chain(), "offload-all", budget, link=link).plan
-    assert plan is not None
-    with pytest.raises(
-        UsageError, match="memory arena: a plan that moves data is executed with counter"
-    ):
-        execute(chain(), plan, budget, link=link, memory="arena")
+    plan = plan_trace(slow_chain(), method, budget, link=FAST, time_limit=SECONDS).plan
+    assert plan is not None and (plan.action == OFFLOAD).any(), method
+    return plan, budget
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("method", MOVERS)
+def test_a_plan_that_moves_data_ends_in_a_memory_with_addresses(method: str, memory: str) -> None:
+    """With the copies that it has where bytes are counted."""
+    plan, budget = moved(method)
+    counted = execute(slow_chain(), plan, budget, link=FAST)
+    assert counted.status == "ok"
+    for times in (1.0, 1.25, 1.5, 2.0):
+        run = execute(
+            slow_chain(), plan, int(times * budget), link=FAST, memory=memory, event_log=True,
+            live_sets=True,
+        )  # fmt: skip
+        if audited(slow_chain(), run).status == "ok":
+            assert run.reserved_peak_bytes is not None
+            assert run.peak_bytes <= run.reserved_peak_bytes <= times * budget
+            assert run.offloaded_bytes == counted.offloaded_bytes
+            assert run.prefetched_bytes == counted.prefetched_bytes
+            return
+        assert run.status in ("oom", "refused")
+    pytest.fail(f"no room in {2 * budget:,} bytes")

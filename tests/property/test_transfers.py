@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_traces import random_trace
+from random_traces import random_trace, scaled
 from random_transfers import RandomPlan, random_link
+from rematsim.analysis.stays import Stay, stays
 from rematsim.audit import audit
 from rematsim.execution import execute
 from rematsim.opcodes import ACTIONS
 from rematsim.plan import OFFLOAD, Plan, made_plan
+from rematsim.result import RunResult
 from rematsim.traces.trace import Trace
 from rematsim.workload import workload
 
 
-def random_moves(seed: int) -> tuple[Trace, Plan]:
+def random_moves(seed: int, factor: int = 1) -> tuple[Trace, Plan]:
     """Make a random trace, with views and updates, and a random plan for it."""
     trace = random_trace(seed, rebinding=("listed", "storage")[seed % 2], tags=seed % 3 == 0)
+    trace = scaled(trace, factor)
     program = workload(trace, cached=False).program
     actions = RandomPlan(program, seed, (0.3, 0.6, 0.8)[seed % 3]).plan()
     return trace, made_plan(actions, trace.digest, method="random")
@@ -42,6 +45,53 @@ def test_what_happens_is_what_the_rules_say(seed: int) -> None:
             ended.add(result.status)
     assert audit(trace, free), audit(trace, free).message
     assert "ok" in ended
+
+
+MEMORIES = {  # and what sizes are multiplied by, for rounding to matter
+    "arena": 256,
+    "arena(small_area=8KiB)": 256,
+    "caching": 1 << 19,
+    "caching(expandable_segments:True)": 1 << 19,
+    "caching(garbage_collection_threshold:0.6,max_split_size_mb:21)": 1 << 19,
+}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("seed", range(8))
+def test_with_addresses_all_lies_where_the_model_puts_it(seed: int, memory: str) -> None:
+    """No two overlap, no byte is lost: the auditor has a slow model of each, asked as the engine.
+
+    With host memory that is short, too.
+    """
+    trace, plan = random_moves(seed, MEMORIES[memory])
+    link = random_link(seed)
+    free = execute(trace, plan, link=link, memory=memory, event_log=True)
+    assert (free.status, free.message) == ("ok", "")
+    assert audit(trace, free), audit(trace, free).message
+    reserved, host = free.reserved_peak_bytes or 0, free.host_peak_bytes or 0
+    assert free.peak_bytes <= reserved
+    scarce = f"{link[:-1]},host={int(0.8 * host)})"
+    for part, over in ((1.2, link), (0.97, link), (0.9, scarce), (0.7, link)):
+        if budget := int(part * reserved):
+            run = execute(trace, plan, budget, link=over, memory=memory, event_log=True)
+            assert audit(trace, run), (budget, run.message, audit(trace, run).message)
+            assert (run.reserved_peak_bytes or 0) <= budget
+            assert not overlapping(run)
+
+
+def overlapping(run: RunResult) -> list[tuple[Stay, Stay]]:
+    """What lies in one place at one time, by the log alone."""
+    assert run.events is not None
+    found = list(stays(run.events))
+    return [
+        (a, b)
+        for i, a in enumerate(found)
+        for b in found[:i]
+        if a.start < b.end
+        and b.start < a.end
+        and a.address < b.address + b.size
+        and b.address < a.address + a.size
+    ]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from rematsim.audit import audit
+from rematsim.buffers import max_load
 from rematsim.execution import execute
+from rematsim.lifetimes import buffers_of_run
 from rematsim.opcodes import ACTIONS
 from rematsim.plan import COMPUTE, DISCARD, FREE, OFFLOAD, PREFETCH, made_plan
 from rematsim.result import RunResult
@@ -195,3 +197,101 @@ def test_what_is_left_when_the_plan_ends_must_end_too() -> None:
         "oom",
         "the end of the plan: it waits for ever: action 9",
     )
+
+
+UNIT = 512
+FAST = "link(d2h=512GB/s,h2d=512GB/s,latency=0)"  # a unit a nanosecond
+
+
+def holes() -> Trace:
+    """x; a = f(x), b = g(a), c = h(b), d = i(c), e = j(c), z = k(a, e); all have a unit, a two.
+
+    Times: f 4, g 6, h 8, i 2, j 2, k 3 ns. Calls and storages x 0, a 1, ... e 5, z 6.
+    """
+    builder = TraceBuilder("holes")
+    builder.constant("x", UNIT)
+    calls = (("f", "x", "a", 4), ("g", "a", "b", 6), ("h", "b", "c", 8), ("i", "c", "d", 2))
+    for operator, operand, result, time in (*calls, ("j", "c", "e", 2)):
+        builder.call(operator, [operand], [(result, (1 + (result == "a")) * UNIT, -1)], time)
+    builder.call("k", ["a", "e"], [("z", UNIT, -1)], 3)
+    for name in "xabcde":
+        builder.release(name)
+    return builder.build()
+
+
+def in_units(*actions: tuple[int, int], memory: str = "arena") -> RunResult:
+    """Execute a plan for it in 6 units."""
+    plan = made_plan(actions, holes().digest, method="by hand")
+    result = execute(holes(), plan, 6 * UNIT, link=FAST, memory=memory, event_log=True)
+    assert audit(holes(), result), audit(holes(), result).message
+    return result
+
+
+APART = ((C, 0), (C, 1), (C, 2), (O, 1), (C, 3), (C, 4), (C, 5), (F, 4))
+
+
+def test_a_prefetch_waits_for_a_hole_though_its_bytes_fit() -> None:
+    """a comes back where there is one, as soon as b goes, to another place than it had.
+
+    ==== ================================= ============
+    ns   begins                            units
+    ==== ================================= ============
+    0    x, f; g at 4                      x a a b - -
+    10   a to the host; h                  x a a b c -
+    12   a has left                        x - - b c -
+    18   i, into the smallest hole         x - - b c d
+    20   j                                 x e - b c d
+    22   d goes: two units, two holes      x e - b c -
+         b goes: a comes back at once      x e a a c -
+    24   k, which has waited 2 ns          x e a a c z
+    ==== ================================= ============
+    """
+    result = in_units(*APART, (P, 1), (F, 2), (C, 6))
+    assert story(result)[5:] == [
+        ("compute", 4, 18, 20, 4 * UNIT), ("compute", 5, 20, 22, 5 * UNIT),
+        ("prefetch", 1, 22, 24, 5 * UNIT), ("stall", 1, 22, 24, 5 * UNIT),
+        ("compute", 6, 24, 27, 6 * UNIT),
+    ]  # fmt: skip
+    events: Any = result.events
+    lies = {
+        (ACTIONS[action], storage): address // UNIT
+        for action, storage, address in zip(
+            *(events[name].tolist() for name in ("action", "storage", "address")), strict=True
+        )
+        if address >= 0
+    }
+    assert [lies["compute", s] for s in range(7)] == [0, 1, 3, 4, 5, 1, 5]
+    assert (lies["offload", 1], lies["prefetch", 1], lies["deallocate", 2]) == (1, 2, 3)
+    assert (result.status, result.reserved_peak_bytes) == ("ok", 6 * UNIT)
+    buffers = buffers_of_run(result)  # a is two of them
+    assert (len(buffers.size), max_load(buffers)) == (8, 6 * UNIT)
+
+
+def test_a_plan_may_run_out_of_holes_where_bytes_suffice() -> None:
+    """A second copy of a finds none; neither does a itself, if b goes only after k."""
+    again = (*APART, (C, 1), (P, 1), (F, 2), (C, 6))
+    assert in_units(*again, memory="counter").status == "ok"
+    result = in_units(*again)
+    assert (result.status, result.failed_at, result.largest_hole_bytes) == ("oom", 8, UNIT)
+    assert result.message == (
+        "action 8, COMPUTE 1 (f (call 0)): out of memory: it needs 1,024 bytes, 2,048 of 3,072 are "
+        "taken, 1,024 of it in one piece; 1,024 bytes are free, the largest hole has 512"
+    )
+    result = in_units(*APART, (P, 1), (C, 6), (F, 2))
+    assert (result.status, result.failed_at, result.largest_hole_bytes) == ("refused", 9, None)
+    assert result.message == (
+        "action 9, COMPUTE 6 (k (call 5)): it waits for ever: for action 8, PREFETCH 1 (a) to end, "
+        "which waits for room: it needs 1,024 bytes, 2,048 of 3,072 are taken, the largest hole "
+        "has 512, and only later actions free some"
+    )
+
+
+def test_what_is_computed_again_lies_elsewhere_than_its_copy_that_leaves() -> None:
+    """a leaves from 10 to 12 ns; made anew at 10, it has the last two units until k has read it."""
+    there = ((C, 0), (C, 1), (C, 2), (O, 1), (D, 1), (C, 1), (C, 3), (C, 4), (F, 4))
+    result = in_units(*there, (C, 5), (F, 2), (F, 3), (C, 6))
+    events: Any = result.events
+    lies = zip(*(events[name].tolist() for name in ("action", "storage", "address")), strict=True)
+    found = [(ACTIONS[row[0]], row[2] // UNIT) for row in lies if row[1] == 1 and row[2] >= 0]
+    assert found == [("compute", 1), ("recompute", 4), ("offload", 1)]
+    assert result.status == "ok"
