@@ -240,13 +240,11 @@ def measure_crowd(given: argparse.Namespace) -> Row:
 def a_pair(memory: str, seed: int, size: int) -> tuple[Any, Any]:
     """Make an allocator, of an arena every other time with an area apart, and the obvious one."""
     from rematsim.allocation import Allocator
-    from rematsim.audit_addresses import layout_of
+    from rematsim.audit_addresses import plain_model
 
     if memory == "arena":
         memory = f"arena(small_area={size // 4 if seed % 2 else 0})"
-    layout = layout_of(memory, size)
-    assert layout is not None
-    return Allocator(memory, size, most_pieces=1 << 14), layout.arena
+    return Allocator(memory, size, most_pieces=1 << 14), plain_model(memory, size)
 
 
 def measure_random(given: argparse.Namespace) -> Row:

@@ -241,17 +241,24 @@ class Layout:
 
 def layout_of(trace: Trace, row: dict[str, Any]) -> Layout | None:
     """Make what follows a memory model's addresses; None if it has none that can be derived."""
-    model, budget_bytes = find_memory(row["memory"]), row["budget_bytes"]
+    model = find_memory(row["memory"])
     if model.model == COUNTER:
         return None
     heuristic = declared(row["method"])
     goes_by_windows = heuristic is not None and heuristic.kind == "window"
-    if model.model == CACHING:
-        caching = PlainCaching(budget_bytes, settings_of(model.name))
-        return Layout(caching, goes_by_windows=goes_by_windows)
+    plain = plain_model(model.name, row["budget_bytes"])
     has_sides = heuristic is not None and heuristic.partition != NO_PARTITION
-    sides = Sides(trace, heuristic.partition) if heuristic is not None and has_sides else None
-    return Layout(PlainArena(budget_bytes, *model.settings), sides, goes_by_windows)
+    if isinstance(plain, PlainCaching) or heuristic is None or not has_sides:
+        return Layout(plain, goes_by_windows=goes_by_windows)
+    return Layout(plain, Sides(trace, heuristic.partition), goes_by_windows)
+
+
+def plain_model(memory: str, budget_bytes: int) -> PlainArena | PlainCaching:
+    """Make the slow obvious one of a memory model with addresses."""
+    model = find_memory(memory)
+    if model.model == CACHING:
+        return PlainCaching(budget_bytes, settings_of(model.name))
+    return PlainArena(budget_bytes, *model.settings)
 
 
 def declared(method: str) -> Heuristic | None:
