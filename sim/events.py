@@ -5,7 +5,7 @@ What the columns mean, and how they look to a reader, is in ``result.py``.
 
 from __future__ import annotations
 
-from .jit import shared_kernel
+from .jit import kernel, shared_kernel
 from .opcodes import DISCARD, EVICT, PIN
 from .program import Program
 from .state import State
@@ -43,6 +43,16 @@ def log_result(state: State, action: int, call: int, tensor: int, where: tuple[i
     log(state, action, where[0], where[1], NOTHING)
     row = state.events[state.run[0].events - 1]
     row.call, row.tensor = call, tensor
+
+
+@kernel
+def count_eviction(program: Program, state: State, s: int, action: int) -> None:
+    """Count a storage that goes, and record it for the digest of evictions."""
+    run = state.run[0]
+    run.evictions += 1
+    run.pressure_evictions += action == EVICT
+    state.recorded[run.recorded] = program.storages[s].root
+    run.recorded += 1
 
 
 def render(program: Program, state: State, _: int) -> int:

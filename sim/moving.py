@@ -7,9 +7,9 @@ the host alone stays resident to all that looks for what has to be computed agai
 
 from __future__ import annotations
 
-from .events import NOTHING, log
+from .events import NOTHING, count_eviction, log
 from .jit import inlineable, kernel, shared_kernel
-from .nextuse import next_use_from
+from .nextuse import next_use_from, ns_between
 from .opcodes import DISCARD, EVICT, OFFLOAD, PREFETCH, SAVE, STALL
 from .pool import HOLE, enter, leave
 from .program import Program
@@ -112,12 +112,8 @@ def come_back(state: State, s: int) -> None:
 @shared_kernel
 def leave_for_host(program: Program, state: State, s: int, cause_call: int) -> None:
     """Evict a storage to the host; where it is there already, or on its way, it only goes here."""
-    run, move = state.run[0], state.moves[s]
-    size = state.storages[s].size_bytes
-    run.evictions += 1
-    run.pressure_evictions += 1
-    state.recorded[run.recorded] = program.storages[s].root
-    run.recorded += 1
+    move, size = state.moves[s], state.storages[s].size_bytes
+    count_eviction(program, state, s, EVICT)
     if move.is_on_host:
         wait_for_copy(state, s, cause_call)
         state.memory[0].used_bytes -= size
@@ -199,7 +195,10 @@ def bring_ahead(program: Program, state: State, c: int) -> None:
     link, memory, call = state.link[0], state.memory[0], program.calls[c]
     while link.away > 0 and free_at_ns(state, FROM_HOST) == state.next_free[0]:
         s = next_used(program, state, c)
-        if s == NOTHING or until_use_ns(program, s, c) > HURRY * link.away_ns:
+        if s == NOTHING:
+            return
+        use = next_use_from(program, s, c)
+        if ns_between(program, c, use) > HURRY * link.away_ns:
             return
         wanted = state.storages[s].size_bytes + call.result_bytes + call.workspace_bytes
         if memory.used_bytes + wanted > memory.budget_bytes:
@@ -233,17 +232,10 @@ def worth_saving(program: Program, state: State, c: int) -> int:
         use = next_use_from(program, s, c)
         if use < 0 or use <= latest or not can_be_moved(state, s):
             continue
-        until_use = until_use_ns(program, s, c)
+        until_use = ns_between(program, c, use)
         if until_use >= state.moves[s].to_host_ns + back_ns + state.moves[s].from_host_ns:
             found, latest = s, use
     return found
-
-
-@kernel
-def until_use_ns(program: Program, s: int, c: int) -> int:
-    """Give the model's own compute from a call to the next that reads a storage; there is one."""
-    use = next_use_from(program, s, c)
-    return program.call_start_ns[use] - program.call_start_ns[c]  # type: ignore[no-any-return]
 
 
 @shared_kernel

@@ -27,6 +27,12 @@ def next_use_from(program: Program, s: int, call: int) -> int:
     return program.uses[low] if low < end else -1
 
 
+@kernel
+def ns_between(program: Program, call: int, later: int) -> int:
+    """Give the model's own compute from a call to a later one."""
+    return program.call_start_ns[later] - program.call_start_ns[call]
+
+
 @shared_kernel
 def look_ahead(program: Program, state: State, s: int) -> None:
     """Note when the trace uses a storage next: infinity if never, else from the current call on."""
@@ -34,7 +40,7 @@ def look_ahead(program: Program, state: State, s: int) -> None:
     use = next_use_from(program, s, now)
     distance = INFINITY
     if use >= 0:
-        distance = float(program.call_start_ns[use] - program.call_start_ns[now])
+        distance = float(ns_between(program, now, use))
     state.run[0].next_use_ns = distance
 
 
@@ -54,4 +60,4 @@ def look_back(program: Program, state: State, s: int) -> None:
     use = next_use_from(program, twin, then)
     if use < 0 or use > now:
         use = now
-    state.run[0].next_use_ns = float(program.call_start_ns[use] - program.call_start_ns[then])
+    state.run[0].next_use_ns = float(ns_between(program, then, use))

@@ -6,7 +6,7 @@ docs/semantics.md, 2, 4 and 5. Whoever changes where a storage is, calls these a
 from __future__ import annotations
 
 from . import classes, memory, neighborhood, pool
-from .events import NOTHING, log
+from .events import NOTHING, count_eviction, log
 from .jit import kernel, shared_kernel
 from .moving import go_away, is_away, leave_for_host, lose_host_copy, stays_on_host
 from .opcodes import BANISH, BANISH_STORAGE, DEALLOCATE, EAGER, EVICT, PIN
@@ -122,7 +122,6 @@ def evict(program: Program, state: State, s: int, action: int, cause_call: int) 
 
     For want of memory it may go to the host instead; what the policy drops is nowhere any more.
     """
-    run = state.run[0]
     if state.link[0].is_online:
         if action == EVICT and stays_on_host(state, s):
             leave_for_host(program, state, s, cause_call)
@@ -134,10 +133,7 @@ def evict(program: Program, state: State, s: int, action: int, cause_call: int) 
             return
     vacate(program, state, s)
     memory.free(program, state, s)
-    run.evictions += 1
-    run.pressure_evictions += action == EVICT
-    state.recorded[run.recorded] = program.storages[s].root
-    run.recorded += 1
+    count_eviction(program, state, s, action)
     log(state, action, s, state.storages[s].size_bytes, cause_call)
 
 

@@ -11,7 +11,7 @@ from . import memory
 from .asking import finds_room
 from .engine import EMPTY_BUFFERS, GO_ON, REACHED_BYTES, instruction_at
 from .engine import execute as run_call
-from .events import NOTHING, log
+from .events import NOTHING, count_eviction, log
 from .following import (
     DROP,
     DROP_FOR_NOW,
@@ -189,16 +189,12 @@ def free(program: Program, state: State, s: int, action: int) -> int:
         state.link[0].is_refused = 0
     if not move.is_on_host:
         return drop(program, state, s, action)
-    run, size = state.run[0], state.storages[s].size_bytes
     leave(state, s)
     state.storages[s].residence = EVICTED
     memory.free(program, state, s)
-    run.evictions += 1
-    run.pressure_evictions += action == EVICT
-    state.recorded[run.recorded] = program.storages[s].root
-    run.recorded += 1
-    run.score = float("nan")
-    log(state, action, s, size, NOTHING)
+    count_eviction(program, state, s, action)
+    state.run[0].score = float("nan")
+    log(state, action, s, state.storages[s].size_bytes, NOTHING)
     return GO_ON
 
 
