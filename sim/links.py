@@ -25,7 +25,7 @@ MAX_LATENCY_NS = 10**15
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<settings>.*)\)", re.DOTALL)
 _TIME = re.compile(r"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>ns|us|µs|ms|s)", re.ASCII)
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-RATES = "a rate is bytes a second, as 24GB/s, 0, or inf"
+RATES = "a rate is bytes a second, as 24GB/s, at most 2^62; 0; or inf"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,12 @@ def find_link(text: str) -> Link | None:
     if name not in LINKS and name != BY_HAND:
         known = ", ".join((*LINKS, BY_HAND + "(d2h=...,h2d=...)", NO_LINK))
         raise UnknownNameError(f"link {text!r}: it is one of {known}")
-    given: dict[str, Any] = dict(_setting(part) for part in settings)
+    given: dict[str, Any] = {}
+    for part in settings:
+        field, value = _setting(part)
+        if field in given:
+            raise UsageError(f"link {text!r}: {part.partition('=')[0].strip()} is given twice")
+        given[field] = value
     if name != BY_HAND:
         return replace(_of_device(name), **given)
     if missing := [key for key, field in _RATES.items() if field not in given]:
@@ -196,7 +201,7 @@ def parse_host_bytes(text: str) -> int | None:
     """
     if text.strip() == "unlimited":
         return None
-    return _bytes(text, f"host memory {text!r}: bytes, as 64GiB, or unlimited")
+    return _bytes(text, f"host memory {text!r}: bytes, as 64GiB, at most 2^62, or unlimited")
 
 
 def parse_latency(text: str) -> int:
@@ -252,9 +257,10 @@ def link_with(text: str, **settings: str | None) -> str:
     **settings
         ``d2h``, ``h2d``, ``latency``, ``host``, ``duplex``; None: as it is.
     """
-    parts = [f"{key}={value}" for key, value in settings.items() if value is not None]
-    if not parts:
+    changed = {key: value for key, value in settings.items() if value is not None}
+    if not changed:
         return parse_link(text)
     name, _, own = text.strip().removesuffix(")").partition("(")
-    whole = ",".join([own] * bool(own) + parts)
-    return parse_link(f"{BY_HAND if name == NO_LINK else name}({whole})")
+    parts = [part for part in split_list(own) if part.partition("=")[0].strip() not in changed]
+    parts += [f"{key}={value}" for key, value in changed.items()]
+    return parse_link(f"{BY_HAND if name == NO_LINK else name}({','.join(parts)})")

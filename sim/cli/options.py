@@ -35,13 +35,31 @@ debug_option = click.option(
 )
 
 
+class Command(click.Command):
+    """A command that refuses a list given twice, of which one would be lost."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        seen: set[click.Parameter] = set()
+        for param in self.make_parser(ctx).parse_args(list(args))[2]:
+            if param in seen and _is_list(param) and not param.multiple:
+                name = max(param.opts, key=len)
+                raise click.UsageError(f"{name} is given twice: put commas between its values", ctx)
+            seen.add(param)
+        return super().parse_args(ctx, args)
+
+
+def _is_list(param: click.Parameter) -> bool:
+    return isinstance(param.type, ListOf) or param.type in (BUDGETS, SEEDS)
+
+
 def command(name: str, *examples: str) -> Callable[[F], click.Command]:
     """Make a sub-command whose help ends with examples, and which knows ``--debug``."""
     title = "Example:" if len(examples) == 1 else "Examples:"
     epilog = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
 
     def decorate(function: F) -> click.Command:
-        made = click.command(name, epilog=epilog, context_settings=SETTINGS)(function)
+        made = click.command(name, cls=Command, epilog=epilog, context_settings=SETTINGS)(function)
         return debug_option(made)
 
     return decorate

@@ -12,6 +12,7 @@ from rematsim.errors import HeuristicError, InputError, RematsimError
 from rematsim.heuristics.methods import get
 from rematsim.heuristics.registry import heuristic
 from rematsim.heuristics.terms import size
+from rematsim.links import find_link, link_with
 from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.importers.dtr_log import write_log
 from rematsim.traces.synthetic import chain, tree
@@ -67,6 +68,25 @@ def test_what_is_no_heuristic_is_named(heuristics: Any) -> None:
 def test_parameters_are_finite_and_given_once(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         get(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("link(d2h=1GB/s,h2d=1GB/s,d2h=2GB/s)", "d2h is given twice"),
+        ("a100-pcie4(d2h=9223372036854775807)", "at most 2\\^62"),
+        ("a100-pcie4(host=9223372036854775807)", "at most 2\\^62"),
+    ],
+)
+def test_settings_of_a_link_are_given_once_and_within_limits(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find_link(text)
+
+
+def test_an_option_is_put_in_the_place_of_a_device_s_own_setting() -> None:
+    assert link_with("a100-pcie4(d2h=1GB/s,host=1GiB)", d2h="2GB/s") == (
+        "a100-pcie4(d2h=2GB/s,host=1073741824)"
+    )
 
 
 def test_own_heuristic_may_not_take_the_name_of_a_built_in_one() -> None:

@@ -453,6 +453,8 @@ USAGE = [
     ["sweep", "LOG", "--seed", "one"],
     ["sweep", "LOG", "--jobs", "0"],
     ["sweep", "LOG", "--deallocation", "eager,,banish"],
+    ["sweep", "LOG", "--deallocation", "eager", "--deallocation", "banish"],
+    ["sweep", "LOG", "--seed", "1", "--seed", "2"],
     ["list", "everything"],
     ["check-heuristic"],
     ["check-heuristic", "h_drt"],
