@@ -1,6 +1,5 @@
 // A run and what was in memory at an instant of it: the same as `rematsim explain --at` (live.py).
 
-const RECOMPUTE = 1;
 const TIME_PATTERN = /^(\d{1,20}(?:\.\d{1,20})?)\s*(ns|us|µs|ms|s)$/;
 const TIME_SIZES = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9 };
 
@@ -87,11 +86,12 @@ class Run {
   live({ row, step }) {
     const held = new Float64Array(this.storages.bytes.length);
     const isAgain = new Uint8Array(held.length);
+    const recompute = this.actions.indexOf("recompute");
     for (let i = 0; i <= row; i++) {
       const storage = this.rows.storage[i];
       if (storage < 0) continue;
       held[storage] += this.changes[i];
-      if (this.rows.placed[i]) isAgain[storage] = Number(this.rows.action[i] === RECOMPUTE);
+      if (this.rows.placed[i]) isAgain[storage] = Number(this.rows.action[i] === recompute);
     }
     const found = [];
     let copies = 0;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..analysis.stays import stays
+from ..opcodes import ACTIONS
 from ..result import CATEGORIES
 from ..story import NONE
 from .content import shown
@@ -50,6 +51,7 @@ def chart(story: Story, names: CallNames, storages: list[str]) -> dict[str, Any]
         "peak_row": story.peak_row,
         "end_ns": int(events["end_ns"].max(initial=0)),
         "categories": list(CATEGORIES),
+        "actions": list(ACTIONS),
         "rows": {
             "time": floats(story.moments),
             "memory": floats(story.memory),

@@ -6,7 +6,8 @@
 const POINTS_APART = 3; // pixels a bin
 const MARGIN = 0.5; // of the window, drawn at each side of it: moving within it draws no data anew
 const STRIP_BINS = 240;
-const STRIPS = [["evicted", 3], ["recomputed", 1], ["offloaded", 7], ["prefetched", 8]];
+const STRIPS = [["evicted", "evict"], ["recomputed", "recompute"], ["offloaded", "offload"],
+  ["prefetched", "prefetch"]];
 const STRIP = 0.075; // of the height of the plot
 const FAR_BUDGET = 2.5;
 const NARROW = 600; // pixels
@@ -68,12 +69,13 @@ class Timeline {
 
   // When events of one kind happen; the results of one call are one event.
   starts(wanted) {
-    const { rows: { time, action }, steps } = this.run;
+    const { rows: { time, action }, steps, actions } = this.run;
     const found = [];
-    if (wanted === RECOMPUTE) {
+    const code = actions.indexOf(wanted);
+    if (wanted === "recompute") {
       for (let i = 0; i < steps.first.length; i++) if (steps.again[i]) found.push(time[steps.first[i]]);
     } else {
-      for (let row = 0; row < action.length; row++) if (action[row] === wanted) found.push(time[row]);
+      for (let row = 0; row < action.length; row++) if (action[row] === code) found.push(time[row]);
     }
     return found;
   }
