@@ -38,6 +38,9 @@ LOOK_SECONDS = 5.0
 CLOSE_SECONDS = 5.0
 MOST_LOCAL = 1024
 TRACES_KEPT = 2  # on the cluster at once; batches come in the order of their traces
+# Those that have a level of their own.
+LOGGERS = ("distributed", "distributed.client", "distributed.gc", "tornado", "tornado.application",
+           "asyncio")  # fmt: skip
 LOSSES = 10  # times that all batches may be lost with none run in between
 
 _LOCAL = re.compile(r"local:([1-9]\d{0,3})", re.ASCII)
@@ -90,6 +93,7 @@ def cluster_workers(cluster: str) -> Iterator[Workers]:
         If there is no scheduler, or it has no workers.
     """
     import dask
+    import distributed  # noqa: F401 - before its loggers are silenced: it sets their levels
 
     # The one graph that is large holds a trace, which is sent once.
     settings = {"distributed.admin.large-graph-warning-threshold": "1TB"}
@@ -286,7 +290,7 @@ def _local_cluster(count: int) -> Iterator[str]:
 @contextmanager
 def _silent_logs() -> Iterator[None]:
     """Keep dask's loggers from telling what becomes one line of ours, or is no news."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)

@@ -28,7 +28,7 @@ from .opcodes import (
 from .overheads import overhead_parts, summed
 from .plan import plan_of_run
 from .plan_diff import Difference, compare_plans
-from .result import RunResult
+from .result import NO_LINK, RunResult
 from .story import NONE, Story
 from .traces.trace import Trace
 
@@ -155,14 +155,26 @@ class SideBySide:
     def kept(self, other: int = 1) -> list[Difference] | None:
         """Say what the first run keeps or recomputes and another does not; see `compare_plans`.
 
-        None where that cannot be told: without the trace, or if one of them did not end ok.
+        None where that cannot be told: `why_not_kept`.
         """
-        pair = self.runs[0], self.runs[other]
-        if self.trace is None or any(run.status != "ok" for run in pair):
+        if self.why_not_kept(other):
             return None
+        pair = self.runs[0], self.runs[other]
+        assert self.trace is not None
         program = self.stories[0].program
         assert program is not None
         return compare_plans(self.trace, *(plan_of_run(program, run) for run in pair))
+
+    def why_not_kept(self, other: int = 1) -> str:
+        """Say why `kept` cannot be told; nothing if it can."""
+        pair = self.runs[0], self.runs[other]
+        if self.trace is None:
+            return "--trace tells"
+        if any(run.status != "ok" for run in pair):
+            return "both have to end ok to tell"
+        if any(run.link not in (None, NO_LINK) for run in pair):
+            return "not told of runs that move data"
+        return ""
 
     def _parting(self, other: int, choose: Callable[[Story], NDArray[np.int64]]) -> Parting | None:
         stories = self.stories[0], self.stories[other]
@@ -204,7 +216,7 @@ def _highest(story: Story, low: int, high: int, end: int) -> int | None:
     """Give the most memory from one time to another; None after the run's end."""
     if low >= end and low > 0:
         return None
-    first, last = np.searchsorted(story.events["start_ns"], (low, high)).tolist()
+    first, last = np.searchsorted(story.moments, (low, high)).tolist()
     first = max(first - 1, 0)  # what was there when this part began
     return int(story.memory[first : max(last, first + 1)].max(initial=0))
 

@@ -16,6 +16,7 @@ from .causes import Causes
 from .heuristics.registry import Heuristic
 from .opcodes import OOM, STATUSES
 from .pool import HOLE
+from .report import columns_of_run
 from .result import slowdown
 from .runner import Chooser, Run
 from .scores import NoRoomError, choose_as, options_of
@@ -169,10 +170,10 @@ class _Again:
             status = STATUSES[run.finish(chooser)]
         except NoRoomError:
             status = STATUSES[OOM]
-        facts = run.facts()
+        ran = columns_of_run(run)
         run.close()
-        speed = slowdown(facts["model_ns"], facts["remat_ns"]) if status == "ok" else None
-        return status, speed, facts["rematerializations"]
+        times = (ran["model_ns"], ran["remat_ns"], ran["stall_ns"])
+        return status, slowdown(*times) if status == "ok" else None, ran["rematerializations"]
 
 
 class _Keeping:

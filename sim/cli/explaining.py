@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ..traces.trace import Trace
 
 SHOWN = 5
-OF_A_NEW_RUN = ("budget", "plan", "deallocation", "slowdown_limit", "mutation", "memory",
-                "count_accesses", "seed", "device", "d2h", "h2d", "latency", "host_memory",
-                "duplex")  # fmt: skip
 
 
 @options.command(
@@ -72,10 +69,14 @@ def command(context: click.Context, /, source: str, as_json: bool, **given: Any)
     from ..explaining import explain
 
     is_saved = source.lower().endswith(".run")
-    for name in OF_A_NEW_RUN if is_saved else ("trace",):
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            what = "a saved run has its own" if is_saved else "it goes with a saved run"
-            raise click.UsageError(f"--{name.replace('_', '-')}: {source}: {what}")
+    if is_saved:
+        own = ("plan", *options.OF_A_NEW_RUN)
+        options.refuse_given(context, own, f"{source}: a saved run has its own")
+    else:
+        options.refuse_given(context, ("trace",), f"{source}: it goes with a saved run")
+    if given["plan"] is not None:
+        others = ("heuristic", *options.OF_A_REPLAY)
+        options.refuse_given(context, others, f"{given['plan']}: a plan decides for itself")
     is_budget_given = context.get_parameter_source("budget") == ParameterSource.COMMANDLINE
     if given["plan"] is not None and not is_budget_given:
         given["budget"] = "unlimited"
@@ -106,8 +107,6 @@ def new_run(source: str, given: dict[str, Any]) -> tuple[RunResult, Trace]:
     from ..simulation import DEFAULT_HEURISTIC, simulate
 
     cached, link = not given["no_cache"], options.link_given(given)
-    if given["plan"] is not None and given["heuristic"] is not None:
-        raise click.UsageError("--heuristic: a plan decides for itself")
     plan = None if given["plan"] is None else load_plan(given["plan"])
     trace = load_given(source, cache=cached)
     if plan is not None:

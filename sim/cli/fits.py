@@ -107,7 +107,7 @@ def _fits(trace: str, as_json: bool, is_cached: bool, top: int, asked: dict[str,
     from .fits_telling import as_object, print_answer
 
     loaded = load_given(trace, cache=is_cached)
-    with Waiting(f"trying methods on {loaded.name}", None):
+    with Waiting("trying methods on", None, loaded.name):
         answer = fits(loaded, **asked, cached=is_cached)
     if as_json:
         print_json(as_object(answer, trace))

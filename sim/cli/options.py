@@ -8,10 +8,11 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..errors import InputError
 from ..texts import split_list
@@ -22,6 +23,11 @@ else:
     ParamType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Options of what is run: of replays alone, of all that a machine does, and of all.
+OF_A_REPLAY = ("deallocation", "slowdown_limit", "mutation", "count_accesses", "seed")
+OF_THE_MACHINE = ("memory", "device", "d2h", "h2d", "latency", "host_memory", "duplex")
+OF_A_NEW_RUN = ("budget", *OF_A_REPLAY, *OF_THE_MACHINE)
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -353,6 +359,13 @@ def run_options(listing: Callable[[ParamType], ParamType]) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+def refuse_given(context: click.Context, names: Sequence[str], why: str) -> None:
+    """Refuse options that are given and would count for nothing."""
+    for name in names:
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')}: {why}")
 
 
 def of_simulate(given: dict[str, Any]) -> dict[str, Any]:

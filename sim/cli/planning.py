@@ -54,7 +54,7 @@ def command(trace: str, out: str | None, as_json: bool, **given: Any) -> int:
     check_writable(given["timeline"])
     loaded = load_given(trace, cache=not given["no_cache"])
     limit, link = options.finite(given["time_limit"]), options.link_given(given)
-    with Waiting(f"planning {loaded.name}", limit):
+    with Waiting("planning", limit, loaded.name):
         planned = plan_trace(
             loaded,
             given["method"],

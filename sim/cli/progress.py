@@ -9,7 +9,10 @@ from typing import Any
 
 import click
 
+from ..traces.wording import name_cell, printable
+
 LINE_SECONDS = 5.0
+MOST_NAME = 60
 
 
 class Lines:
@@ -27,7 +30,7 @@ class Lines:
             self._next = now + LINE_SECONDS
         if now >= self._next:
             self._next = now + LINE_SECONDS
-            click.echo(f"rematsim: {line}", err=True)
+            click.echo(f"rematsim: {printable(line)}", err=True)
 
 
 class Progress:
@@ -102,10 +105,12 @@ class Waiting:
         What is going on.
     limit : float or None
         Seconds that it may take.
+    trace : str
+        The name of a trace that it is done to, if there is one.
     """
 
-    def __init__(self, what: str, limit: float | None) -> None:
-        self._what = what
+    def __init__(self, what: str, limit: float | None, trace: str = "") -> None:
+        self._what = f"{what} {name_cell(trace, MOST_NAME)}" if trace else what
         self._of = "" if limit is None else f" of {limit:g}"
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)

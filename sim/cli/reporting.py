@@ -12,7 +12,7 @@ import click
 
 from ..errors import InputError
 from . import options
-from .explaining import OF_A_NEW_RUN, new_run, saved_run
+from .explaining import new_run, saved_run
 from .output import check_writable
 
 if TYPE_CHECKING:
@@ -96,11 +96,9 @@ def _check(context: click.Context, sources: tuple[str, ...], given: dict[str, An
     """Refuse options that are about no file that was given."""
     runs = [source for source in sources if source.lower().endswith(".run")]
     new = [source for source in sources if source not in runs and not _is_table(source)]
-    for name in (*OF_A_NEW_RUN, "heuristic"):
-        is_given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if is_given and not new:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option}: no trace is given, and a saved run has its own")
+    if not new:
+        own = (*options.OF_A_NEW_RUN, "heuristic")
+        options.refuse_given(context, own, "no trace is given, and a saved run has its own")
     if given["trace"] is not None and len(runs) != 1:
         raise click.UsageError(f"--trace: it goes with one saved run, and {len(runs)} are given")
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InputError
 from . import options
 from .diffing import print_differences
 from .loading import load_given
@@ -60,17 +59,25 @@ PLANS = options.PLAN_FILE.suffixes
 @click.option("--out", metavar="FILE", help="Draw the memory curves: a .png, .svg or .pdf.")
 @click.option("--top", type=click.IntRange(1), help=f"Rows of a table [{SHOWN}; with --json all].")
 @options.run_options(options.single)
+@options.link_options()
 @options.seed_option("heuristics")
 @options.json_option
-def command(files: tuple[str, ...], out: str | None, as_json: bool, **given: Any) -> None:
+@click.pass_context
+def command(
+    context: click.Context, /, files: tuple[str, ...], out: str | None, as_json: bool, **given: Any
+) -> None:
     """Compare runs of one trace.
 
     They are saved runs, plans (executed without a budget), and methods at one budget, in this
-    order. The first is the measure of the others: where they part from it, and what they keep or
-    recompute that it does not.
+    order; a method that has no plan is named and left out. The first is the measure of the others:
+    where they part from it, and what they keep or recompute that it does not.
     """
     from ..side_by_side import compare
 
+    for name in ("heuristics", "methods"):
+        given[name] = [method for part in given[name] for method in part]
+    _check(context, files, given)
+    given["link"] = options.link_given(given)
     if out is not None:
         from ..analysis.output import check_suffix
 
@@ -92,6 +99,23 @@ def command(files: tuple[str, ...], out: str | None, as_json: bool, **given: Any
         tell(f"drawn in {out}")
 
 
+def _check(context: click.Context, files: tuple[str, ...], given: dict[str, Any]) -> None:
+    """Refuse files of other kinds, and options that would count for nothing."""
+    for file in files:
+        if not file.lower().endswith((".run", *PLANS)):
+            raise click.UsageError(f"{file}: neither .run nor .plan; a trace is given with --trace")
+    has_plans = any(file.lower().endswith(PLANS) for file in files)
+    idle: list[str] = []
+    if not given["heuristics"]:
+        idle += [name for name in options.OF_A_REPLAY if name != "seed"]
+    if not given["methods"]:
+        idle.append("time_limit")
+    if not (given["heuristics"] or given["methods"]):
+        idle += ["budget", "seed"]
+        idle += [] if has_plans else options.OF_THE_MACHINE
+    options.refuse_given(context, idle, "nothing is run here that it is for")
+
+
 def _runs(
     files: tuple[str, ...], given: dict[str, Any]
 ) -> tuple[list[tuple[str, RunResult]], Trace | None]:
@@ -100,12 +124,8 @@ def _runs(
     from ..plan_files import load_plan
     from ..result import load_run
 
-    for file in files:
-        if not file.lower().endswith((".run", *PLANS)):
-            raise click.UsageError(f"{file}: neither .run nor .plan; a trace is given with --trace")
     plans = {file: load_plan(file) for file in files if file.lower().endswith(PLANS)}
-    heuristics = [name for part in given["heuristics"] for name in part]
-    methods = [name for part in given["methods"] for name in part]
+    heuristics, methods = given["heuristics"], given["methods"]
     where = given["trace"] or next((plan.source for plan in plans.values() if plan.source), "")
     if not where and (plans or heuristics or methods):
         raise click.UsageError("no --trace given, which plans and methods need")
@@ -115,13 +135,15 @@ def _runs(
     for file in files:
         if file in plans:
             assert trace is not None
-            run = execute(trace, plans[file], memory=given["memory"], event_log=True, cached=cached)
+            machine = {"memory": given["memory"], "link": given["link"]}
+            run = execute(trace, plans[file], event_log=True, cached=cached, **machine)
         else:
             run = load_run(file)
         named.append((file, run))
     if trace is not None:
         named += [(name, _replayed(trace, name, given)) for name in heuristics]
-        named += [(name, _planned(trace, name, given)) for name in methods]
+        planned = [(name, _planned(trace, name, given)) for name in methods]
+        named += [(name, run) for name, run in planned if run is not None]
     return named, trace
 
 
@@ -129,11 +151,11 @@ def _replayed(trace: Trace, heuristic: str, given: dict[str, Any]) -> RunResult:
     from ..simulation import simulate
 
     ours = options.of_simulate(given)
-    return simulate(trace, heuristic, given["budget"], event_log=True, **ours)
+    return simulate(trace, heuristic, given["budget"], event_log=True, link=given["link"], **ours)
 
 
-def _planned(trace: Trace, method: str, given: dict[str, Any]) -> RunResult:
-    """Plan; where there is no plan, there is nothing to compare."""
+def _planned(trace: Trace, method: str, given: dict[str, Any]) -> RunResult | None:
+    """Plan; where there is no plan, say so: there is nothing to compare."""
     from ..planning import plan_trace
 
     planned = plan_trace(
@@ -142,13 +164,15 @@ def _planned(trace: Trace, method: str, given: dict[str, Any]) -> RunResult:
         given["budget"],
         time_limit=options.finite(given["time_limit"]),
         memory=given["memory"],
+        link=given["link"],
         seed=given["seed"],
         event_log=True,
         cached=not given["no_cache"],
     )
     if planned.plan is None:
-        status = planned.row.planner_status
-        raise InputError(f"{method}: it has no plan at this budget ({status})")
+        status, message = planned.row.planner_status, planned.row.message
+        tell(f"{method}: no plan at this budget ({status}{message and ': '}{message}): left out")
+        return None
     return planned.row
 
 
@@ -172,8 +196,7 @@ def _show(both: SideBySide, names: list[str], top: int, draws: bool) -> None:
             _print_parting(pair, again, "first recompute otherwise after {} equal recomputations")
         kept = both.kept(other)
         if kept is None:
-            reason = "--trace tells" if both.trace is None else "both have to end ok to tell"
-            click.echo(f"what only one keeps: {reason}")
+            click.echo(f"what only one keeps: {both.why_not_kept(other)}")
         else:
             click.echo()
             print_differences(kept, pair, top, "--top")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..traces.wording import printable
 from . import options
 from .loading import tell_fractions
 from .output import name_cell, print_json, print_table
@@ -159,7 +160,7 @@ def _show(found: Tuned, use: str) -> None:
             rows.append([what, "tuned", *_cells(both.fitted)])
     print_table(["traces", "parameters", "runs", "failed", "slowdown"], rows, n_text=2)
     click.echo("\nslowdown: geometric mean, in which a failed run counts as the slowdown limit")
-    click.echo(f"\n{found.given} -> {found.method}\n{use}")
+    click.echo(f"\n{found.given} -> {found.method}\n{printable(use)}")
 
 
 def _cells(figure: Figure) -> list[str]:

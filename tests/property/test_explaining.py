@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_traces import random_trace
+from random_transfers import random_link
 from rematsim import heuristics
 from rematsim.causes import Causes
 from rematsim.execution import execute
@@ -374,6 +375,19 @@ def test_a_larger_budget_is_told_as_a_run_with_it_goes() -> None:
             )
             assert (larger.status, larger.slowdown) == (again.status, again.slowdown)
             assert larger.rematerializations == again.rematerializations
+
+
+def test_a_larger_budget_is_told_with_its_stalls_where_data_moves() -> None:
+    stalled = 0
+    for seed in range(8):
+        trace, link = random_trace(760 + seed), random_link(seed)
+        given: dict[str, Any] = {"link": link, "slowdown_limit": None}
+        run = simulate(trace, "h_DTR_offload", 0.7, event_log=True, **given)
+        for larger in explain(run, trace, "h_DTR_offload").with_more(3):
+            again = simulate(trace, "h_DTR_offload", larger.budget_bytes, **given)
+            assert (larger.status, larger.slowdown) == (again.status, again.slowdown)
+            stalled += again.stall_ns
+    assert stalled
 
 
 def test_a_storage_that_must_stay_is_not_evicted() -> None:

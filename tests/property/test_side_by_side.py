@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from random_traces import random_trace
+from random_transfers import random_link
 from rematsim.execution import execute
 from rematsim.opcodes import ACTIONS
 from rematsim.plan import plan_of_run
@@ -110,6 +111,30 @@ def test_curves_keep_every_peak() -> None:
             column = [row[place] for row in rows if row[place] is not None]
             assert max(column) == run.events["memory_after_bytes"].max()
         assert all(row != [None, None] for row in rows)
+
+
+def test_curves_are_of_when_memory_changes_where_data_moves() -> None:
+    """Bytes that leave are gone when their copy has ended, which is not when its row begins."""
+    moved = 0
+    for seed in range(6):
+        trace, link = random_trace(785 + seed), random_link(seed)
+        run = run_of(trace, "h_DTR_offload", budget=0.6, link=link)
+        moved += run.offloaded_bytes
+        end = int(run.events["end_ns"].max())
+        highest = [0] * 10
+        now, before = 0, 0
+        rows = (run.events[name].tolist() for name in ("action", "start_ns", "end_ns"))
+        memory = run.events["memory_after_bytes"].tolist()
+        for action, start, stop, after in [*zip(*rows, memory, strict=True), (0, end, end, 0)]:
+            when = stop if ACTIONS[action] in ("offload", "stall") else start
+            for part in range(10):
+                low, high = end * part // 10, end * (part + 1) // 10 + (part == 9)
+                if before < high and when >= low:  # what was there until then
+                    highest[part] = max(highest[part], now)
+            now, before = after, when
+        assert [row[0] for row in compare([run, run]).curves()] == highest
+        assert compare([run, run], trace).kept() is None
+    assert moved
 
 
 def test_overheads_by_module_sum_to_each_runs_own() -> None:

@@ -125,7 +125,9 @@ def test_memory_with_addresses_is_explained_as_it_is_asked_for(
             ".run: it is of the trace",
         ),
         (["compare", "RUN", "RUN", "--out", "x.gif"], "unknown kind of figure"),
-        (["compare", "--trace", NET, "--method", "keep-all", "--budget", "6"], "it has no plan"),
+        (["compare", "RUN", "RUN", "--seed", "3"], "--seed: nothing is run here that it is for"),
+        (["compare", "RUN", "RUN", "--device", "h100-pcie5"], "nothing is run here"),
+        (["explain", NET, "--plan", "x.plan", "--seed", "3"], "a plan decides for itself"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(
@@ -161,6 +163,26 @@ def test_methods_runs_and_plans_are_compared(
     found = as_json(capsys, "compare", run, plan, *more)
     assert [one["label"] for one in found["runs"]] == list("ABCDE")
     assert len(found["pairs"]) == 4
+
+
+def test_a_method_without_a_plan_is_named_and_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    methods = ("-H", "h_DTR,h_size", "--method", "keep-all", "--budget", "6")
+    code, out, err = told(capsys, "compare", "--trace", NET, *methods)
+    assert code == 0
+    assert "A and B" in out
+    assert "keep-all: no plan at this budget (no_plan: " in err
+
+
+def test_methods_that_move_data_are_compared_over_a_link(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    methods = ("-H", "h_DTR,h_DTR_offload", "--method", "offload-all", "--budget", "6")
+    link = ("--d2h", "inf", "--h2d", "inf", "--latency", "0")
+    first, *others = as_json(capsys, "compare", "--trace", NET, *methods, *link)["runs"]
+    assert first["slowdown"] > 1
+    assert [(run["slowdown"], run["offloaded_bytes"] > 0) for run in others] == [(1, True)] * 2
 
 
 def test_a_run_equals_itself(capsys: pytest.CaptureFixture[str], run: str) -> None:

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
+from hostile_names import HOSTILE, obeyed
 from rematsim.cli import progress
-from rematsim.cli.progress import Lines
+from rematsim.cli.progress import Lines, Waiting
+
+
+def test_progress_writes_nothing_that_a_terminal_obeys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace's name may be anything, and as long as it likes."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    for name in HOSTILE:
+        stream = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Waiting("planning", None, name):
+            while not stream.getvalue().endswith("s\n"):
+                time.sleep(0.001)
+        assert all(len(line) < 200 for line in stream.getvalue().splitlines())
+        lines = Lines()
+        lines.write(name)
+        time.sleep(0.002)
+        lines.write(name)
+        assert not obeyed(stream.getvalue())
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
