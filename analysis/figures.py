@@ -21,6 +21,7 @@ from .gaps import lower_bounds, with_bounds
 from .heat import lowest_budget_figure as lowest_budget_figure
 from .labels import shorten
 from .lines import ACCESSES, SLOWDOWN, X_LABEL, PanelOfLines, Quantity, lines_figure, trace_note
+from .link_names import link_label
 from .output import save_figure as save_figure
 from .plan_pictures import plan_figure as plan_figure
 from .solving import solving_figure as solving_figure
@@ -36,7 +37,6 @@ from .timelines import memory_figure as memory_figure
 from .winner_maps import winners_figure as winners_figure
 from .winners import (
     FAMILIES,
-    link_label,
     points_by_link,
     shares_of_peak,
     with_best_recomputing,

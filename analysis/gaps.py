@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..result import NO_LINK
+from .link_names import link_label
 from .summaries import by_budget, curves, trace_order
 from .tables import check_table, link_of
 
@@ -143,7 +144,8 @@ def gap_table(table: pd.DataFrame) -> pd.DataFrame:
     bounds = bounds[bounds["trace"].isin(points["trace"])]
     bounds = bounds.sort_values("link", key=lambda link: link.ne(NO_LINK), kind="stable")
     bounds["line"] = [
-        BOUND if link == NO_LINK else f"{BOUND}, {link}" for link in bounds["link"].tolist()
+        BOUND if link == NO_LINK else f"{BOUND}, {link_label(link)}"
+        for link in bounds["link"].tolist()
     ]
     bounds["cell"] = bounds["bound"].map(">= {:.3f}".format)
     parts = [

@@ -108,15 +108,6 @@ def bytes_text(count: float) -> str:
     return f"{count:.3g} {units[0]}"
 
 
-def rate_text(rate: float) -> str:
-    """Write bytes a second with a decimal unit, to three digits (``12.5 GB/s``)."""
-    units = ["B/s", "kB/s", "MB/s", "GB/s"]
-    while rate >= 1000 and len(units) > 1 and math.isfinite(rate):
-        rate /= 1000
-        units.pop(0)
-    return f"{rate:.3g} {units[0]}" if math.isfinite(rate) else "infinitely fast"
-
-
 def number_texts(values: Sequence[float]) -> list[str]:
     """Write numbers of one axis with the same decimals, as few as tell them all exactly."""
     for decimals in range(7):

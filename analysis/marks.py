@@ -80,7 +80,8 @@ def dotted_entry() -> Artist:
     return Line2D([], [], label=label, **dotted_options("black"))
 
 
-def bound_entry() -> Artist:
-    """Legend entry of the area that no run can reach."""
+def bound_entry(has_transfers: bool) -> Artist:
+    """Legend entry of the area that no run can reach; where some move data, the others alone."""
     face, edge = BOUND_COLORS
-    return Patch(facecolor=face, edgecolor=edge, lw=0.8, label="below the lower bound")
+    label = "below the lower bound" + " without transfers" * has_transfers
+    return Patch(facecolor=face, edgecolor=edge, lw=0.8, label=label)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..result import NO_LINK, OPTIONS
+from .link_names import link_label
 from .tables import check_table, differs, heeds, is_plan, link_of
 
 # What the runs of one point of a line have in common.
@@ -107,7 +108,7 @@ def line_names(table: pd.DataFrame) -> pd.Series[str]:
         names = names + words.map(lambda word: f", {word}" if word else "")
     links = link_of(table)
     if links.groupby(table["method"]).nunique().gt(1).any():
-        names = names + links.map(lambda link: "" if link == NO_LINK else f", {link}")
+        names = names + links.map(lambda link: "" if link == NO_LINK else f", {link_label(link)}")
     return names
 
 

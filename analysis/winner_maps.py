@@ -29,9 +29,10 @@ from .layout import (
     write,
 )
 from .lines import X_LABEL
+from .link_names import link_label
 from .style import LineStyle, line_styles, tint
 from .summaries import fraction_text, line_order, trace_order
-from .winners import TIE, link_label, shares_of_peak, winners
+from .winners import TIE, shares_of_peak, winners
 
 # Inches.
 CELL_WIDTH, CELL_HEIGHT, WIDEST_LINK, LEAST_WIDTH = 0.62, 0.27, 1.7, 3.2

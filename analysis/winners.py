@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import InputError
-from ..links import find_link
 from ..result import NO_LINK, OPTIONS
-from .labels import rate_text
+from .link_names import rate
 from .summaries import curves, line_order, trace_order
 from .tables import check_table, link_of, require_alike
 
@@ -61,10 +60,13 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
     found: dict[str, dict[str, pd.DataFrame]] = {}
     for trace in trace_order(table["trace"]):
         runs = table[table["trace"].eq(trace)]
-        stays = runs[runs["link"].eq(NO_LINK)]
+        is_plain = runs["link"].eq(NO_LINK)
+        moving = runs.loc[~is_plain, "method"].unique()
+        stays = runs[is_plain & ~runs["method"].isin(moving)]  # what a link is nothing to
         found[trace] = {}
         for link in sorted(set(runs["link"]) | {NO_LINK}, key=_speed):
-            there = pd.concat([stays, runs[runs["link"].eq(link) & runs["link"].ne(NO_LINK)]])
+            own = runs[runs["link"].eq(link)]
+            there = own if link == NO_LINK else pd.concat([stays, own])
             if not there.empty:
                 names = there.drop_duplicates("line").set_index("line")["family"]
                 points = curves(there)
@@ -157,24 +159,6 @@ def _winner(group: pd.DataFrame) -> dict[str, object]:
 def _speed(text: str) -> tuple[float, str]:
     """Order links by the slower of their ways."""
     return rate(text), text
-
-
-def rate(text: str) -> float:
-    """Give the bytes a second of a link, the lesser of both ways; 0 where there is none."""
-    link = find_link(text)
-    if link is None:
-        return 0.0
-    ways = (link.to_host, link.from_host)
-    return min(np.inf if way is None else float(way) for way in ways)
-
-
-def link_label(text: str) -> str:
-    """Say what a link is in few letters: its rate, if it was given by hand and that is all."""
-    link = find_link(text)
-    if link is None:
-        return "no link"
-    plain = find_link(f"link(d2h={rate(text):.0f},h2d={rate(text):.0f})")
-    return rate_text(rate(text)) if link == plain else text
 
 
 def shares_of_peak(table: pd.DataFrame) -> dict[tuple[str, str], float]:

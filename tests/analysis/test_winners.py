@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from rematsim.analysis.figures import links_figure, winners_figure
+from rematsim.analysis.link_names import link_label, rate
 from rematsim.analysis.style import line_styles
 from rematsim.analysis.winners import (
     families,
-    link_label,
     points_by_link,
-    rate,
     shares_of_peak,
     winners,
     with_best_recomputing,
@@ -104,6 +103,21 @@ def test_winners_say_what_each_family_reaches(moved):
         1.29,
     ]
     assert np.isnan(place["keep"])
+
+
+def test_runs_without_the_link_of_what_moves_data_count_at_no_link_only(moved, rows):
+    """A planner swept over no link as well is another method there, not a further seed."""
+    plans = {"kind": "static", "base_compute_ns": 1000}
+    extra = rows("net", "pofo", {0.2: 1.9, 0.4: 1.8, 0.6: 1.7}, link="none", **plans)
+    both = pd.concat([moved, extra], ignore_index=True)
+    was, now = (points_by_link(table)["net"] for table in (moved, both))
+    for link in (SLOW, FAST):
+        pd.testing.assert_frame_equal(was[link], now[link])
+    there = now["none"].set_index(["line", "fraction"])
+    assert there.loc[("pofo", 0.4), ["median", "family"]].tolist() == [1.8, "recompute"]
+    pd.testing.assert_frame_equal(
+        *(won[won["link"].ne("none")].reset_index(drop=True) for won in map(winners, (moved, both)))
+    )
 
 
 def test_links_are_told_by_their_rate_and_compared_by_the_peak(moved):
