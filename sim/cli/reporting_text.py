@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..opcodes import EVICT, OFFLOAD, PREFETCH
+from ..opcodes import EVICT, OFFLOAD, PREFETCH, SAVE
 from ..pages.glossary import GLOSSARY
 from .output import format_bytes, format_count, format_ns, print_fields, print_table
 from .stories import print_instant
@@ -93,9 +93,10 @@ def memory_lines(chart: dict[str, Any]) -> list[str]:
     steps = chart["steps"]
     again = rows["time"][steps["first"][steps["again"] == 1]]
     strips = [("evicted", rows["time"][rows["action"] == EVICT]), ("recomputed", again)]
-    for label, action in (("offloaded", OFFLOAD), ("prefetched", PREFETCH)):
-        if (rows["action"] == action).any():
-            strips.append((label, rows["time"][rows["action"] == action]))
+    for label, actions in (("offloaded", (OFFLOAD, SAVE)), ("prefetched", (PREFETCH,))):
+        is_copied = np.isin(rows["action"], actions)
+        if is_copied.any():
+            strips.append((label, rows["time"][is_copied]))
     for label, times in strips:
         lines.append(f"{label:>12} |{_shades(times, end)}")
     ends = format_ns(end)

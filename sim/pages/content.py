@@ -134,7 +134,7 @@ class Report:
     provenance: list[Fact]
 
 
-def shown(text: object) -> str:
+def shown(text: object, most: int = MOST_NAME) -> str:
     r"""Make a text that others wrote harmless for a reader.
 
     Examples
@@ -142,4 +142,4 @@ def shown(text: object) -> str:
     >>> print(shown("a\x1b[31mb"), shown(None), shown("ab" * 99999)[-3:])
     a\x1b[31mb - bab
     """
-    return "-" if text is None else name_cell(str(text), MOST_NAME)
+    return "-" if text is None else name_cell(str(text), most)

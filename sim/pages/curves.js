@@ -81,7 +81,7 @@ class Curves {
   }
 
   labels(right) {
-    const ticks = roundTicks(this.right, [1, 2, 2.5, 5]).filter((tick) => tick >= this.left - this.margin);
+    const ticks = roundTicks(this.right, [1, 2, 2.5, 5], this.left);
     const unlimited = this.hasUnlimited ? [right] : [];
     const heights = this.isLog
       ? LOG_TICKS.filter((tick) => tick <= this.most)

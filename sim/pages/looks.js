@@ -100,13 +100,14 @@ function axisLooks(label, ticks) {
   };
 }
 
-// Round numbers between 0 and a limit, some four to six.
-function roundTicks(limit, steps = [1, 2, 5]) {
-  if (!(limit > 0)) return [0];
-  const power = 10 ** Math.floor(Math.log10(limit / 4));
-  const step = [...steps, 10].map((s) => s * power).find((s) => limit / s <= 6) ?? 10 * power;
+// Round numbers from one to another, some four to six; the last alone if they are the same.
+function roundTicks(limit, steps = [1, 2, 5], from = 0) {
+  const width = limit - from;
+  if (!(width > 0)) return [limit];
+  const power = 10 ** Math.floor(Math.log10(width / 4));
+  const step = [...steps, 10].map((s) => s * power).find((s) => width / s <= 6) ?? 10 * power;
   const ticks = [];
-  for (let i = 0; i * step <= limit * (1 + 1e-9); i++) ticks.push(i * step);
+  for (let i = Math.ceil(from / step - 1e-9); i * step <= limit * (1 + 1e-9); i++) ticks.push(i * step);
   return ticks;
 }
 

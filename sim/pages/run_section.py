@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..result import RunResult
 
 MOST_WORTHS = 200
+MOST_MESSAGE = 400  # letters
 
 
 def run_section(told: Explanation) -> Section:
@@ -81,7 +82,7 @@ def facts(run: RunResult) -> list[Fact]:
     if run.bound_slowdown is not None:
         found.append(("lower bound", f"{run.bound_slowdown:.4f}"))
     if run.message:
-        found.append(("why it ended", shown(run.message)))
+        found.append(("why it ended", shown(run.message, MOST_MESSAGE)))
     return found
 
 

@@ -40,6 +40,13 @@ def browser() -> Iterator[Any]:
 
 
 TITLE = ".instant > header h3"
+# What stands at the ticks of the lowest axis of the first chart.
+TICKS = """() => {
+  const { index } = Bokeh;
+  const [plot] = [...index.roots];
+  const [axis] = plot.model.below.filter((one) => one.major_label_overrides);
+  return axis.ticker.ticks.map((tick) => axis.major_label_overrides.get(tick));
+}"""
 
 
 class Tab:
@@ -195,7 +202,7 @@ def test_tables_sort_by_each_column(tab: Tab) -> None:
     table = "[data-key=overhead-operator]"
     header = tab.page.locator(f"{table} th", has_text="calls")
     counts = f"{table} tbody td:nth-child(2)"
-    header.locator("button").click()
+    header.click()  # anywhere in it
     down = [int(text) for text in tab.texts(counts)]
     assert down == sorted(down, reverse=True) and len(set(down)) > 1
     assert header.get_attribute("aria-sort") == "descending"
@@ -248,6 +255,17 @@ def test_runs_without_a_budget_are_drawn_too(browser: Any, folder: Path) -> None
     opened = Tab(browser, path)
     opened.drawn("curves")
     assert opened.wrongs == []
+    opened.page.context.close()
+
+
+def test_an_axis_of_budgets_has_numbers_however_narrow_it_is(browser: Any, folder: Path) -> None:
+    table, path = folder / "narrow.sqlite", folder / "narrow.html"
+    cells = ("--budget", "0.62x,0.775x", "--heuristic", "h_LRU", "--out", str(table))
+    assert main(["sweep", "synthetic:chain:40", *cells, "--quiet", "--jobs", "1"]) == 0
+    assert main(["report", str(table), "-o", str(path)]) == 0
+    opened = Tab(browser, path)
+    opened.drawn("curves")
+    assert opened.page.evaluate(TICKS) == ["0.625", "0.65", "0.675", "0.7", "0.725", "0.75"]
     opened.page.context.close()
 
 

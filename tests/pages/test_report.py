@@ -171,6 +171,23 @@ def test_a_run_that_moves_data_says_what_and_when(
         assert part in out
 
 
+def test_copies_ahead_of_an_eviction_are_told_as_offloads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A heuristic that looks ahead makes no others here."""
+    rates = ("--d2h", "inf", "--h2d", "inf", "--latency", "0ns", "--budget", "6")
+    _, out, _ = told(capsys, "report", NET, "-H", "h_next_use_offload", *rates, "--text")
+    assert "offloaded |" in out
+
+
+def test_why_a_run_ended_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how much was needed; only names in it are cut."""
+    given = ("--budget", "0.1x")
+    result = simulate("bundled:unet", "h_DTR_eq", "0.1x")
+    assert result.status == "oom"
+    assert result.message in told(capsys, "report", "bundled:unet", *given, "--text")[1]
+
+
 def test_a_table_with_plans_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Their lines are broken on the page, and their methods stand in the text."""
     table = str(tmp_path / "plans.sqlite")
