@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -43,6 +44,11 @@ def format_counts(counts: Mapping[str, int]) -> list[str]:
 def tell(line: str) -> None:
     """Say something beside the results, on standard error; names in it stay harmless."""
     click.echo(f"rematsim: {printable(line)}", err=True)
+
+
+def print_path(path: str) -> None:
+    """Print the path of what was written: as it is for a program, harmlessly on a terminal."""
+    click.echo(printable(path) if sys.stdout.isatty() else path)
 
 
 def print_json(value: object) -> None:

@@ -5,17 +5,15 @@ Which figures there are, and what they need, is known to `rematsim.analysis` alo
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import InputError
-from ..traces.wording import printable
 from . import options
 from .loading import load_of_plan
-from .output import print_json, tell
+from .output import print_json, print_path, tell
 from .progress import Waiting
 
 if TYPE_CHECKING:
@@ -82,9 +80,8 @@ def command(
     if as_json:
         print_json(paths)
         return
-    is_terminal = sys.stdout.isatty()
     for path in paths:
-        click.echo(printable(path) if is_terminal else path)  # a program needs it as it is
+        print_path(path)
 
 
 def _planned(run: RunResult) -> int:

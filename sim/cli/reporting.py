@@ -13,7 +13,7 @@ import click
 from ..errors import InputError
 from . import options
 from .explaining import new_run, saved_run
-from .output import check_writable
+from .output import check_writable, print_path
 
 if TYPE_CHECKING:
     from ..explaining import Explanation
@@ -89,7 +89,7 @@ def command(
     page = as_page(made).encode()
     with write_atomically(Path(target)) as file:
         file.write(page)
-    click.echo(target)
+    print_path(target)
 
 
 def _check(context: click.Context, sources: tuple[str, ...], given: dict[str, Any]) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from command_line import told
 from hostile_names import HOSTILE, obeyed, save_hostile
 from rematsim.analysis.tables import read_table
+from rematsim.cli.output import print_path
 from rematsim.files import as_cell, from_cell
 from rematsim.traces.builder import TraceBuilder
 from rematsim.traces.saving import save_trace
@@ -116,3 +119,15 @@ def test_names_of_file_and_trace_are_cut_in_figures(
     )
     assert told(capsys, "plot", table, "--kind", "overhead", "--out", str(figure))[0] == 0
     assert figure.stat().st_size < 10**6
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_path_of_what_was_written_is_harmless_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """A program that reads it needs it as it is."""
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_path("\u202ex.html")
+    assert stream.getvalue() == ("\\u202ex.html\n" if is_terminal else "\u202ex.html\n")
