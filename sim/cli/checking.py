@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import click
 
+from ..traces.wording import printable
 from . import options
 from .output import print_json
 
@@ -28,5 +29,5 @@ def command(heuristic: str, as_json: bool) -> int:
     if as_json:
         print_json(asdict(report) | {"is_ok": report.is_ok})
     else:
-        click.echo(str(report))
+        click.echo("\n".join(map(printable, str(report).splitlines())))
     return 0 if report.is_ok else 1

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..traces.wording import printable
 from . import options
-from .output import check_writable, format_bytes, print_json, print_table, tell
+from .output import check_writable, format_bytes, name_cell, print_json, print_table, tell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ..allocation_comparison import AllocationComparison, Difference
     from ..allocator_settings import AllocatorSettings
     from ..comparison import Comparison
+
+MOST_NAME = 60
 
 LABELS = {
     "peak_bytes": "peak",
@@ -133,7 +136,8 @@ def _facts(found: Comparison) -> dict[str, object]:
 
 def _print(found: Comparison) -> None:
     """Tell a person."""
-    click.echo(f"{found.trace} against {found.profile} ({found.profile_format}, {found.device})")
+    where = f"{found.profile} ({found.profile_format}, {found.device})"
+    click.echo(f"{name_cell(found.trace, MOST_NAME)} against {printable(where)}")
     rows = []
     for row in found.rows():
         name = str(row["quantity"])
@@ -200,10 +204,11 @@ def _print_allocations(found: AllocationComparison) -> None:
     """Tell a person."""
     reuse, start = found.reuse, found.start
     settings = str(found.settings) or "the default settings"
-    click.echo(f"{found.profile} ({found.profile_format}, {found.device}), replayed by caching")
-    click.echo(f"settings: {settings}")
+    where = f"{found.profile} ({found.profile_format}, {found.device})"
+    click.echo(f"{printable(where)}, replayed by caching")
+    click.echo(f"settings: {printable(settings)}")
     if found.settings.ignored:
-        click.echo(f"without effect here: {', '.join(found.settings.ignored)}")
+        click.echo(f"without effect here: {printable(', '.join(found.settings.ignored))}")
     if found.n_streams > 1:
         click.echo(f"allocations on {found.n_streams} streams: the model has one")
     reserved, held = format_bytes(start.reserved_bytes), format_bytes(start.held_bytes)

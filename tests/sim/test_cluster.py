@@ -7,6 +7,7 @@ was started here.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -330,6 +331,15 @@ def test_a_cluster_and_a_number_of_processes_exclude_each_other(
         swept(jobs=2, cluster="local:1")
     assert main(["sweep", "bundled:unet", "--jobs", "2", "--cluster", "local:1"]) == 2
     assert "exclude each other" in capsys.readouterr().err
+
+
+def test_no_logger_of_dask_speaks_beside_the_sweep() -> None:
+    """Some have a level of their own."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    with cluster._silent_logs():
+        assert not any(logger.isEnabledFor(logging.ERROR) for logger in loggers)
+    assert [logger.level for logger in loggers] == levels
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

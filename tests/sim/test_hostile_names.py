@@ -48,6 +48,7 @@ COMMANDS = (
     "export {out}.plan --list --trace {trace}",
     "export {trace} -o {out}.log",
     "fits {trace} --budget 80",
+    "tune {trace} --budget 80 --trials 1 --quiet",
     "import {trace} -o {out}-3.trace",
 )
 
