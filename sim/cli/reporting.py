@@ -93,7 +93,11 @@ def command(
 
 
 def _check(context: click.Context, sources: tuple[str, ...], given: dict[str, Any]) -> None:
-    """Refuse options that are about no file that was given."""
+    """Refuse plans, and options that are about no file that was given."""
+    for source in sources:
+        if source.lower().endswith(options.PLAN_FILE.suffixes):
+            how = f"rematsim execute TRACE {source} --save-run FILE.run"
+            raise click.UsageError(f"{source}: a plan; a report is of its run: {how}")
     runs = [source for source in sources if source.lower().endswith(".run")]
     new = [source for source in sources if source not in runs and not _is_table(source)]
     if not new:

@@ -239,6 +239,7 @@ def test_without_the_chart_library_one_line_says_how_to_get_it(
     ("arguments", "reason"),
     [
         (["RUN", "--budget", "3"], "--budget: no trace is given"),
+        (["x.plan"], "a plan; a report is of its run: rematsim execute TRACE x.plan"),
         (["RUN", "--text", "-o", "x.html"], "--text prints the report"),
         (["TABLE", "--trace", NET], "--trace: it goes with one saved run"),
         (["RUN", "-o", "x.pdf"], "must end in .html"),
