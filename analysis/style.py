@@ -74,9 +74,9 @@ METHODS = (
     *("h_last_step_hybrid", "h_MegEngine"),
     *("keep-all", "chen-sqrt", "chen-greedy", "checkmate", "checkmate-lp-rounding", "rotor"),
     *("kusumoto", "optimal", "moccasin", "annealing", "revolve"),
-    *("large-neighborhood", "knapsack", "offload-all", "every-kth", "m-of-n", "on-demand"),
+    *("large-neighborhood", "knapsack", "joint", "every-kth", "m-of-n", "on-demand"),
     *("treewidth", "checkpoint-all", "pofo", "min-cut", "checkpoint-last", "capuchin"),
-    *("poet", "joint"),
+    *("poet", "offload-all"),
     *_ABLATIONS[:1],
     *(
         "Coop",
