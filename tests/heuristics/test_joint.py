@@ -84,8 +84,9 @@ def test_what_is_predicted_happens_and_no_bound_is_above_it(seed: int) -> None:
         assert row.status == "ok" and row.slowdown is not None and row.bound_slowdown is not None
         assert row.bound_slowdown <= row.slowdown
         assert audit(trace, row), audit(trace, row).message
-        if not len(workload(trace).graph.view_call):
-            assert row.slowdown == row.predicted_slowdown
+        assert row.slowdown == row.predicted_slowdown
+        assert planned.found.predicted is not None
+        assert row.peak_bytes == planned.found.predicted.peak_bytes
 
 
 def test_more_runs_and_returns_never_cost_time() -> None:
