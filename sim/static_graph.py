@@ -352,11 +352,11 @@ def _backward(program: Program, call: Int32) -> Bool:
     return np.append(is_backward, is_backward.any())[call]
 
 
-def _texts(program: Program, trace: Trace | None, call: Int32) -> dict[str, tuple[str, ...]]:
+def _texts(program: Program, trace: Trace | None, call: Int32) -> dict[str, Any]:
     """Give phase, module and operator of each node."""
     origin = np.append(program.calls["origin"], -1)[call]
     phase = np.append(program.calls["phase"], 0)[call]
-    texts = {"phase": tuple(PHASES[p] for p in phase.tolist())}
+    texts: dict[str, Any] = {"phase": tuple(PHASES[p] for p in phase.tolist())}
     if trace is None:
         return texts | dict.fromkeys(("module", "operator"), ("",) * len(call))
     for name, known, index in (

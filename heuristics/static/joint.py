@@ -16,19 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from ...links import Link
+from ...links import NO_WAY, Link
 from ...moved_schedules import follow_moves
 from ...plan import PREFETCH
 from ...static_graph import (
     Schedule,
     StaticGraph,
-    evaluate,
     free_after_last_use,
     naive_peak_bytes,
     naive_schedule,
 )
 from ..parameters import Whole
-from .baselines import best_of, found_by
+from .baselines import MOST, best_of, found_by, judged, simple_plans
 from .clock import Clock
 from .coarse import Coarse
 from .joint_program import JointProblem, Timed, joint_plan
@@ -46,7 +45,7 @@ from .solving import solve
 from .stage_problem import stage_problem
 from .transfer_gaps import Found, Gap, Moving
 
-OTHERS = ("pofo", "capuchin")  # which try the simple planners too
+OTHERS = ("pofo", "capuchin")
 OTHERS_SHARE, SOLVER_SHARE = 0.6, 0.85  # of the time that is left
 BEYOND = "it computes or moves more often than allowed; no plan that does not is faster"
 FEW = 40  # nodes of a graph that poet solves too
@@ -84,11 +83,16 @@ def joint(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     names = OTHERS if graph.n_nodes > FEW else (*OTHERS, "poet")
-    others = found_by(names, graph, budget, link, clock.part(OTHERS_SHARE))
-    way = link if link is not None and leads_both_ways(link) else Link(0, 0)
+    found = simple_plans(graph, budget, link, clock.part(MOST))
+    # Where nothing is known, the naive schedule says that the simple planners have been asked.
+    starts = [one.schedule for one in sorted(found, key=lambda one: one.cost)] or [
+        naive_schedule(graph)
+    ]
+    found += found_by(names, graph, budget, link, clock.part(OTHERS_SHARE), starts)
+    way = link if link is not None and leads_both_ways(link) else NO_WAY
     most = GROUPS if graph.n_nodes > LARGEST else LARGEST
     search = _Search(Coarse(graph, most), budget, way, runs, trips)
-    search.found = others
+    search.found = found
     search.solve(clock)
     return search.result(clock)
 
@@ -159,9 +163,7 @@ class _Search:
         order, places = self.coarse.orders([node for _, node in timed.runs])
         schedule = free_after_last_use(self.graph, order)
         if not timed.comes:
-            cost, peak_bytes = evaluate(self.graph, schedule)
-            if peak_bytes <= self.budget:
-                yield Found(cost, peak_bytes, schedule)
+            yield from judged(self.graph, [schedule], self.budget, self.link)
             return
         moving = Moving(self.graph, schedule, self.budget, self.link)
         trips = self._trips(moving, timed, problem, [*places, len(order)])

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .clock import Clock
 from .cp_sat import solve_model
 from .registry import ROUNDING
 
@@ -115,9 +116,10 @@ def joint_plan(
     """
     from ortools.sat.python import cp_model
 
+    clock = Clock(seconds)
     program = _Program(cp_model, problem)
     program.suggest(hint)
-    answer = solve_model(program.model, program.timed, seconds=seconds, tell=tell)
+    answer = solve_model(program.model, program.timed, seconds=clock.limit, tell=tell)
     return {"status": answer.status, "bound": answer.bound, "found": answer.found}
 
 

@@ -8,14 +8,20 @@ judged as that. Graphs that are too large for it are solved as groups of nodes (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...links import Link
-from ...static_graph import StaticGraph, free_after_last_use, naive_peak_bytes, naive_schedule
+from ...links import NO_WAY, Link
+from ...static_graph import (
+    Schedule,
+    StaticGraph,
+    free_after_last_use,
+    naive_peak_bytes,
+    naive_schedule,
+)
 from ..parameters import Number
-from .baselines import SHARE, SIMPLE, best_of, found_by
+from .baselines import best_of, simple_plans
 from .clock import Clock
 from .coarse import Coarse
 from .offload_all import leads_both_ways
@@ -27,6 +33,7 @@ from .transfer_gaps import Found, Gap, Moving
 
 ANY = 0.0  # slowdowns are allowed
 GROUPS = 40  # of nodes, as which larger graphs are solved
+SOLVER_SHARE = 0.85  # of the time that is left
 
 
 @planner(
@@ -42,6 +49,7 @@ def poet(
     graph: StaticGraph,
     budget: int | None,
     *,
+    starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
     link: Link | None = None,
     weight: float = 1.0,
@@ -52,7 +60,7 @@ def poet(
 
     Parameters
     ----------
-    graph, budget, time_limit, link
+    graph, budget, starts, time_limit, link
         As for every planner.
     weight : float
         What a nanosecond of copying counts beside one of computing. With 1 it is time; with the
@@ -63,12 +71,13 @@ def poet(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    trivial = found_by(SIMPLE, graph, budget, link, clock.part(SHARE))
-    way = link if link is not None and leads_both_ways(link) else Link(0, 0)
+    trivial = simple_plans(graph, budget, link, clock, starts)
+    way = link if link is not None and leads_both_ways(link) else NO_WAY
     coarse = Coarse(graph, GROUPS)
     problem = stage_problem(coarse.small, budget, None)
     copies = _copies(coarse.small, problem.cost_unit, way, weight, slowest)
-    ended = solve(poet_plan.__module__, poet_plan.__name__, problem, copies, seconds=clock.left)
+    task = poet_plan.__module__, poet_plan.__name__
+    ended = solve(*task, problem, copies, seconds=clock.part(SOLVER_SHARE).left)
     found: list[Found] = []
     if ended.answer is not None and ended.answer["found"] is not None:
         found += _overlapped(coarse, ended.answer["found"], budget, way, clock)

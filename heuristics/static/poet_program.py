@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .clock import Clock
 from .integer_solving import solve_program
 from .stage_problem import StageProblem
 from .stage_program import StageProgram, Terms
@@ -150,10 +151,11 @@ def poet_plan(
         ``status``, ``bound`` above the first computations, and ``found``: by stage and value
         ``comes`` and, by stage and node, ``computed``; else None.
     """
+    clock = Clock(seconds)
     program = PoetProgram(problem, copies)
     whole = np.zeros(program.n_columns)
     whole[list(program.whole)] = 1
-    status, bound, found = solve_program(program, whole, seconds)
+    status, bound, found = solve_program(program, whole, clock.limit)
     told: dict[str, Any] = {"status": status, "bound": bound, "found": None}
     if found is not None:
         told["found"] = {

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, UnknownNameError
-from ...links import Link
+from ...links import NO_WAY, Link
 from ...moved_schedules import evaluate_moves, moves_values
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import split_list
@@ -188,7 +188,7 @@ class Planner:
             graph, budget, starts=starts, time_limit=time_limit, seed=seed, **own
         )
         result = replace(result, solve_seconds=clock.spent)
-        return _evaluated(graph, budget, result, link if self.moves_data else None)
+        return _evaluated(graph, budget, result, (link or NO_WAY) if self.moves_data else None)
 
 
 def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:
@@ -204,8 +204,8 @@ def _evaluated(
 ) -> PlannerResult:
     """Add what the schedule costs, and let status and bound agree with it.
 
-    With a link the time is that of the execution, of whatever schedule: so all of a planner that
-    moves data compare. Else all views of what is computed again are counted.
+    For planners that move data, which have a link or `NO_WAY`, the time is that of the execution,
+    of any schedule: so all of theirs compare. Else all views of what runs again are counted.
     """
     if result.status == INFEASIBLE:
         return result
