@@ -9,8 +9,6 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple, NoReturn
 
-import numpy as np
-
 from .errors import PlanError
 from .lanes import Copy, Lanes
 from .links import Link
@@ -96,9 +94,7 @@ class Following:
         self.arrival: dict[int, Copy] = {}
         self.on_host: dict[int, Copy] = {}
         self.size: list[int] = graph.size.tolist()
-        cost = graph.cost.copy()
-        np.subtract.at(cost, graph.view_node, graph.view_cost)
-        self.cost: list[int] = cost.tolist()
+        self.cost: list[int] = graph.own_cost.tolist()
         self.view_cost: list[int] = graph.view_cost.tolist()
         self.workspace: list[int] = graph.workspace.tolist()
 

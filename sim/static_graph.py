@@ -188,6 +188,14 @@ class StaticGraph:
         return last
 
     @cached_property
+    def own_cost(self) -> Int64:
+        """What each node's call takes, without the views folded into it."""
+        own = self.cost.copy()
+        np.subtract.at(own, self.view_node, self.view_cost)
+        own.flags.writeable = False
+        return own
+
+    @cached_property
     def node_need_bytes(self) -> Int64:
         """What each node needs in memory while it runs, fixed bytes included."""
         read = _sums(self.size[self.reads], self.read_pointer)

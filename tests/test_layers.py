@@ -20,7 +20,7 @@ LAYERS = {
     "moment_bounds bounds requirements showing result report buffers overlaps buffer_files "
     "lifetimes placing stacking stacking_bounds stacking_state traffic transfers transferring "
     "moving event_fields waiting placed_results asking links lanes moved_schedules "
-    "offloaded_chains",
+    "offloaded_states offloaded_chains",
     "heuristics": "heuristics",
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
     "simulation checkpointing comparison conformance inspection audit audit_addresses "

@@ -49,8 +49,10 @@ class JointProblem:
         How often each value may come back from the host.
     is_half : bool
         Whether only one copy is under way at a time.
-    most : int
-        Ticks that a wanted schedule takes at most.
+    least, most : int
+        Ticks that any schedule takes at least, and a wanted one at most.
+    rest : int
+        Ticks of computing beside the nodes, whenever it is.
     ticks : int
         For a nanosecond.
     """
@@ -69,7 +71,9 @@ class JointProblem:
     runs: list[int]
     trips: list[int]
     is_half: bool
+    least: int
     most: int
+    rest: int
     ticks: int
 
     def nanoseconds(self, bound: float) -> int:
@@ -288,8 +292,9 @@ class _Program:
         runs = [(self.is_there[key], problem.duration[key[0]]) for key in self.start]
         out = [(goes, problem.out[value]) for value, (goes, _) in self.leave.items()]
         back = [(comes, problem.back[v]) for v, trips in self.come.items() for comes, _ in trips]
-        for terms in ([*runs], out, back):
-            model.add(end >= sum(literal * took for literal, took in terms))
+        for terms, rest in ((runs, problem.rest), (out, 0), (back, 0)):
+            model.add(end >= sum(literal * took for literal, took in terms) + rest)
+        model.add(end >= problem.least)
         self._add_lack()
         model.minimize(end)
 

@@ -8,13 +8,12 @@ judged as that. Graphs that are too large for it are solved as groups of nodes (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from ...links import NO_WAY, Link
 from ...static_graph import (
-    Schedule,
     StaticGraph,
     free_after_last_use,
     naive_peak_bytes,
@@ -49,18 +48,17 @@ def poet(
     graph: StaticGraph,
     budget: int | None,
     *,
-    starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
     link: Link | None = None,
     weight: float = 1.0,
     slowest: float = ANY,
-    **_: Any,
+    **others: Any,
 ) -> PlannerResult:
     """Solve Checkmate's program with a second storage, the host, and overlap what it finds.
 
     Parameters
     ----------
-    graph, budget, starts, time_limit, link
+    graph, budget, time_limit, link, **others
         As for every planner.
     weight : float
         What a nanosecond of copying counts beside one of computing. With 1 it is time; with the
@@ -71,7 +69,7 @@ def poet(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    trivial = simple_plans(graph, budget, link, clock, starts)
+    trivial = simple_plans(graph, budget, link, clock, others.get("starts", ()))
     way = link if link is not None and leads_both_ways(link) else NO_WAY
     coarse = Coarse(graph, GROUPS)
     problem = stage_problem(coarse.small, budget, None)
@@ -80,7 +78,7 @@ def poet(
     ended = solve(*task, problem, copies, seconds=clock.part(SOLVER_SHARE).left)
     found: list[Found] = []
     if ended.answer is not None and ended.answer["found"] is not None:
-        found += _overlapped(coarse, ended.answer["found"], budget, way, clock)
+        found += overlapped(coarse, ended.answer["found"], budget, way, clock)
     answer = best_of([*found, *trivial], clock, ended.message or "no plan by stages fits")
     return replace(answer, message=answer.message or ended.message, details=_details(ended, coarse))
 
@@ -103,7 +101,7 @@ def _copies(graph: StaticGraph, unit: int, link: Link, weight: float, slowest: f
     )
 
 
-def _overlapped(
+def overlapped(
     coarse: Coarse, told: dict[str, Any], budget: int, link: Link, clock: Clock
 ) -> Iterator[Found]:
     """Write what the program found as plans whose copies go on beside compute."""

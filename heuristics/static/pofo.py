@@ -7,13 +7,13 @@ offload-all's plans, and rotor's plans for more memory with the longest gaps off
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ...links import Link
-from ...static_graph import Schedule, StaticGraph, naive_peak_bytes, naive_schedule
+from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from ..parameters import OneOf, Whole
 from .baselines import best_of, found_by, simple_plans
 from .clock import Clock
@@ -43,18 +43,17 @@ def pofo(
     graph: StaticGraph,
     budget: int | None,
     *,
-    starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
     link: Link | None = None,
     points: str = "articulation",
     slots: int = 50,
-    **_: Any,
+    **others: Any,
 ) -> PlannerResult:
     """Find what blocks keep, recompute or offload by dynamic programming.
 
     Parameters
     ----------
-    graph, budget, starts, time_limit, link
+    graph, budget, time_limit, link, **others
         As for every planner.
     points : str
         Where blocks may end: ``"articulation"`` points, or ``"linear"``, after any node.
@@ -68,7 +67,7 @@ def pofo(
     if not leads_both_ways(link):
         return get(own_rotor).plan(graph, budget, time_limit=clock.left)
     assert link is not None
-    found = simple_plans(graph, budget, link, clock, starts)
+    found = simple_plans(graph, budget, link, clock, others.get("starts", ()))
     if get(own_rotor) != get("rotor"):
         found += found_by([own_rotor], graph, budget, link, clock)
     first = int(graph.backward.argmax())
