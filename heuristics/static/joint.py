@@ -49,7 +49,7 @@ from .transfer_gaps import Found, Gap, Moving
 
 OTHERS = ("pofo", "capuchin")
 # Of the time that is left.
-OTHERS_SHARE, FIRST_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.3, 0.1, 0.4, 0.85
+OTHERS_SHARE, FIRST_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.3, 0.1, 0.5, 0.85
 BEYOND = "it computes or moves more often than allowed; no plan that does not is faster"
 FEW = 40  # nodes of a graph that poet solves too
 LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
@@ -158,17 +158,15 @@ class _Search:
         if self._is_done(clock):
             return
         task = relaxed_plan.__module__, relaxed_plan.__name__
-        part = clock.part(RELAXED_SHARE)
-        ended = solve(*task, self._problem(), seconds=part.left)
+        ended = solve(*task, self._problem(), seconds=clock.part(RELAXED_SHARE).left)
         self.message = ended.message
-        if ended.answer is None:
-            return
-        self._take_bound(ended.answer["status"], ended.answer["bound"])
-        if ended.answer["found"] is not None:
-            self.found += overlapped(
-                self.coarse, ended.answer["found"], self.budget, self.link, clock
-            )
-            self._take_bound(FEASIBLE, int(self.bound))
+        for answer in (*ended.told, ended.answer):
+            if answer is None:
+                continue
+            if answer["found"] is not None:
+                found = overlapped(self.coarse, answer["found"], self.budget, self.link, clock)
+                self.found += found
+            self._take_bound(answer["status"], answer["bound"])
 
     def _take_bound(self, status: str, least: int) -> None:
         """Bound plans: where none is faster than the best, by what that takes."""
