@@ -49,7 +49,7 @@ from .transfer_gaps import Found, Gap, Moving
 
 OTHERS = ("pofo", "capuchin")
 # Of the time that is left.
-OTHERS_SHARE, FIRST_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.3, 0.1, 0.5, 0.85
+OTHERS_SHARE, FIRST_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.15, 0.05, 0.4, 0.9
 BEYOND = "it computes or moves more often than allowed; no plan that does not is faster"
 FEW = 40  # nodes of a graph that poet solves too
 LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
