@@ -90,6 +90,7 @@ def run_tables() -> None:
             load = os.getloadavg()[0]
             took = f"{seconds:.1f} s, {computed:.1f} s of computing, load {load:.1f}"
             print(f"{what}: {took}, slowdown {slowdown:.4f}", flush=True)
+            del table  # before the next: they are large
 
 
 def main() -> None:

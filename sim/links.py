@@ -82,6 +82,9 @@ class Link:
         return f"{self.name}({','.join(changed)})" if changed else self.name
 
 
+NO_WAY = Link(0, 0)  # between a device and a host that nothing connects
+
+
 def _duration(size_bytes: int, rate: int | None, latency_ns: int) -> int | None:
     """Divide bytes by bytes a second, rounded up to nanoseconds."""
     if rate is None:

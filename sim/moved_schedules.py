@@ -1,7 +1,7 @@
 """Cost and peak of a schedule that moves values between device and host, as predicted.
 
-As `schedules.evaluate` for all other schedules. Where calls have views folded into them, these take
-their time with the node, and in the execution at their own place: then times may differ.
+As `schedules.evaluate` for all other schedules; but folded views take their time where the plan of
+the schedule makes them, so that what is under way then is what the execution has.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 from .errors import PlanError
 from .lanes import Copy, Lanes
 from .links import Link
+from .made_views import with_views
 from .plan import OFFLOAD, PREFETCH
 from .schedules import COMPUTE, FREE, Evaluation, Schedule
 from .static_graph import StaticGraph
@@ -62,7 +63,7 @@ def follow_moves(
     As `evaluate_moves`.
     """
     following = Following(graph, link, inf if budget is None else budget)
-    for action, target in zip(schedule.action.tolist(), schedule.target.tolist(), strict=True):
+    for action, target in with_views(graph, schedule):
         following.do(action, target)
     following.lanes.reach(inf)
     if any(following.lanes.queues.values()):
@@ -93,15 +94,18 @@ class Following:
         self.arrival: dict[int, Copy] = {}
         self.on_host: dict[int, Copy] = {}
         self.size: list[int] = graph.size.tolist()
-        self.cost: list[int] = graph.cost.tolist()
+        self.cost: list[int] = graph.own_cost.tolist()
+        self.view_cost: list[int] = graph.view_cost.tolist()
         self.workspace: list[int] = graph.workspace.tolist()
 
     def do(self, action: int, target: int) -> None:
         """Follow the next action."""
         self.place += 1
         self.lanes.reach(self.clock)
-        if action == COMPUTE:
+        if action == COMPUTE and target < self.graph.n_nodes:
             self._compute(target)
+        elif action == COMPUTE:
+            self._make_view(target - self.graph.n_nodes)
         elif action == FREE:
             self._wait_for(target)
             self.lanes.memory -= self.size[target]
@@ -166,6 +170,11 @@ class Following:
                 lanes.passing += self.size[value]
             else:
                 self.here.add(value)
+
+    def _make_view(self, view: int) -> None:
+        for value in self.graph.view_reads[view]:
+            self._wait_for(value)
+        self.clock += self.view_cost[view]
 
     def _discard(self, value: int) -> None:
         if value not in self.on_host:

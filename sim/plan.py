@@ -15,6 +15,7 @@ import numpy as np
 
 from . import opcodes
 from .errors import InputError, PlanError
+from .made_views import with_views
 from .program import Program
 from .result import NO_LINK
 from .schedules import COMPUTE, FREE, Schedule
@@ -126,7 +127,7 @@ def made_plan(actions: Iterable[Action], trace_digest: str, **details: str) -> P
     return Plan(pairs[:, 0], pairs[:, 1], trace_digest, **details)  # type: ignore[arg-type]
 
 
-def lower(graph: StaticGraph, program: Program, schedule: Schedule) -> list[Action]:
+def lower(graph: StaticGraph, program: Program, schedule: Schedule) -> Iterator[Action]:
     """Turn a schedule on a static graph into the actions of a plan.
 
     Constants come first. Where a node stands for a call with views of its values, these are made
@@ -141,112 +142,17 @@ def lower(graph: StaticGraph, program: Program, schedule: Schedule) -> list[Acti
     schedule : Schedule
         A legal one: `evaluate` accepts it.
     """
-    return _Lowering(graph, program).actions(schedule)
-
-
-class _Lowering:
-    """Follows a schedule and keeps which views have been made, and which have gone."""
-
-    def __init__(self, graph: StaticGraph, program: Program) -> None:
-        self.graph = graph
-        self.program = program
-        self.call: list[int] = graph.call.tolist()
-        self.is_mark: list[bool] = graph.is_mark.tolist()
-        self.storage: list[int] = graph.storage.tolist()
-        self.first_value: list[int] = graph.value_pointer.tolist()
-        self.views_of: dict[int, list[int]] = {}  # node -> its views' calls, in trace order
-        self.first_made: dict[tuple[int, bool], list[int]] = {}
-        for call, node, place, is_before in zip(
-            graph.view_call.tolist(),
-            graph.view_node.tolist(),
-            graph.view_place.tolist(),
-            graph.view_is_before.tolist(),
-            strict=True,
-        ):
-            self.views_of.setdefault(node, []).append(call)
-            self.first_made.setdefault((place, is_before), []).append(call)
-        first = program.calls["first_result"][graph.view_call]
-        shown = program.tensors["storage"][first]
-        self.shows = dict(zip(graph.view_call.tolist(), shown.tolist(), strict=True))
-        self.gone: set[int] = set()  # storages dropped; their views have to be made again
-        self.made: set[int] = set()  # views made before
-        self.done: list[tuple[int, int, bool]] = []  # action, target, whether it may be left out
-
-    def actions(self, schedule: Schedule) -> list[Action]:
-        """Give the actions of a schedule."""
-        roots = self.program.storages["root"][:-1][self.program.storages["is_constant"][:-1] == 1]
-        for call in self.program.tensors["call"][roots].tolist():
-            self._compute(call)
-        fresh = 0
-        end = self.graph.n_nodes if self.graph.has_outputs else -1
-        for action, target in zip(schedule.action.tolist(), schedule.target.tolist(), strict=True):
-            if fresh == end:
-                break
-            if action == FREE:
-                storage = self.storage[target]
-                self.gone.add(storage)
-                self.done.append((FREE, storage, False))
-            elif action > FREE:
-                self.done.append((action, self.storage[target], False))
-            elif target == fresh:
-                self._first(target)
-                fresh += 1
-            else:
-                self._again(target)
-        return self._needed() if self.views_of else [(a, t) for a, t, _ in self.done]
-
-    def _compute(self, call: int, may_go: bool = False) -> None:
-        self.done.append((COMPUTE, call, may_go))
-
-    def _run(self, node: int) -> None:
-        """Compute a node's own call, if it has one."""
-        if self.call[node] != NO_CALL and not self.is_mark[node]:
-            self._compute(self.call[node])
-
-    def _first(self, node: int) -> None:
-        """Compute a node for the first time, with the views that are first made beside it."""
-        for is_before in (True, False):
-            for call in self.first_made.get((node, is_before), ()):
-                self._compute(call)
-                self.made.add(call)
-            if is_before:
-                self._run(node)
-
-    def _again(self, node: int) -> None:
-        """Compute a node again, and those of its views that went with a storage."""
-        self._run(node)
-        for call in self.views_of.get(node, ()):
-            if call in self.made and self.shows[call] in self.gone:
-                self._compute(call, may_go=True)
-        made = self.storage[self.first_value[node] : self.first_value[node + 1]]
-        self.gone.difference_update(made)
-
-    def _needed(self) -> list[Action]:
-        """Leave out the views made again that nothing reads before they go; seen from the end."""
-        calls, tensors = self.program.calls, self.program.tensors
-        result = list(zip(calls["first_result"].tolist(), calls["end_result"].tolist(),
-                          strict=True))  # fmt: skip
-        operand = list(zip(calls["first_parent"].tolist(), calls["end_parent"].tolist(),
-                           strict=True))  # fmt: skip
-        parents = self.program.parents.tolist()
-        storage = tensors["storage"].tolist()
-        wanted: dict[int, set[int]] = {}  # storage -> its tensors that are read later
-        for t in self.program.outputs.tolist():
-            wanted.setdefault(storage[t], set()).add(t)
-        kept: list[Action] = []
-        for action, target, may_go in reversed(self.done):
-            if action == FREE:
-                wanted.pop(target, None)
-            elif action == COMPUTE:
-                made = range(*result[target])
-                if may_go and not any(t in wanted.get(storage[t], ()) for t in made):
-                    continue
-                for t in made:
-                    wanted.get(storage[t], set()).discard(t)
-                for t in parents[slice(*operand[target])]:
-                    wanted.setdefault(storage[t], set()).add(t)
-            kept.append((action, target))
-        return kept[::-1]
+    roots = program.storages["root"][:-1][program.storages["is_constant"][:-1] == 1]
+    for call in program.tensors["call"][roots].tolist():
+        yield COMPUTE, call
+    has_call = (graph.call != NO_CALL) & ~graph.is_mark
+    calls = [*np.where(has_call, graph.call, NO_CALL).tolist(), *graph.view_call.tolist()]
+    storage = graph.storage.tolist()
+    for action, target in with_views(graph, schedule):
+        if action != COMPUTE:
+            yield action, storage[target]
+        elif calls[target] != NO_CALL:
+            yield COMPUTE, calls[target]
 
 
 def plan_of_schedule(

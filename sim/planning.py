@@ -31,10 +31,8 @@ from .heuristics.static.clock import (
 from .heuristics.static.descending import descend
 from .heuristics.static.registry import (
     ANY_SCHEDULE,
-    FEASIBLE,
     INFEASIBLE,
     OPTIMAL,
-    OPTIMAL_FOR_CV,
     TIME_LIMIT,
     Planner,
     PlannerResult,
@@ -197,9 +195,7 @@ def _find(
         graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed, link=link
     )
     found = _told(found)
-    if planner.moves_data:  # what is dropped may come back without being computed
-        found = _without_views(work, found)
-    else:
+    if not planner.moves_data:  # there what is dropped may come back without being computed
         found = _bounded(work, budget_bytes, found)
     if (first := found.details.get("first_plan_seconds")) is not None:
         found.details["first_plan_seconds"] = first + online_seconds
@@ -234,17 +230,6 @@ def _bounded(work: Workload, budget_bytes: int | None, found: PlannerResult) -> 
     is_met = found.predicted is not None and found.predicted.cost <= bound
     status = OPTIMAL if is_met else found.status
     return dataclasses.replace(found, status=status, bound=bound, bound_scope=ANY_SCHEDULE)
-
-
-def _without_views(work: Workload, found: PlannerResult) -> PlannerResult:
-    """Lower a bound by the time of views, which a run can do without where the graph cannot."""
-    views = work.program.calls["cost_ns"][work.graph.view_call].sum()
-    if found.bound is None or not views or found.bound <= work.graph.base_cost:
-        return found
-    less = int(views) * int(found.details.get("runs", 1))
-    bound = max(found.bound - less, float(work.graph.base_cost))
-    status = FEASIBLE if found.status.startswith(OPTIMAL_FOR_CV) else found.status
-    return dataclasses.replace(found, status=status, bound=bound)
 
 
 def online_starts(work: Workload, budget: Budget, clock: Clock = NO_LIMIT) -> list[Schedule]:

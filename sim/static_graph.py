@@ -82,6 +82,12 @@ class StaticGraph:
     view_call, view_node, view_place, view_is_before : ndarray, shape (number of folded views,)
         The calls of folded views in trace order; the node that each belongs to; the node with whose
         first computation it is made first, and whether before it (else after it).
+    view_cost, view_value : ndarray, shape (number of folded views,)
+        What the call takes, ns; the value that it shows.
+    view_reads : tuple of tuple of int
+        Of each folded view: the values that it is made from.
+    views_read : tuple of tuple of int
+        Of each node, then of each folded view: the folded views that it reads.
     name : str
         What the trace is called.
     """
@@ -107,6 +113,10 @@ class StaticGraph:
     view_node: Int32
     view_place: Int32
     view_is_before: Bool
+    view_cost: Int64
+    view_value: Int32
+    view_reads: tuple[tuple[int, ...], ...]
+    views_read: tuple[tuple[int, ...], ...]
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -176,6 +186,14 @@ class StaticGraph:
         last = self.producer.copy()
         np.maximum.at(last, self.reads, self.read_node)
         return last
+
+    @cached_property
+    def own_cost(self) -> Int64:
+        """What each node's call takes, without the views folded into it."""
+        own = self.cost.copy()
+        np.subtract.at(own, self.view_node, self.view_cost)
+        own.flags.writeable = False
+        return own
 
     @cached_property
     def node_need_bytes(self) -> Int64:
@@ -282,12 +300,49 @@ def static_graph(program: Program, trace: Trace | None = None) -> StaticGraph:
         call=call,
         storage=storage.astype(np.int32),
         is_mark=np.array([node.is_mark for node in nodes], np.bool_),
-        view_call=np.array([view.call for view in views], np.int32),
         view_node=place[[view.owner for view in views]].astype(np.int32),
-        view_place=np.array([view.place for view in views], np.int32),
-        view_is_before=np.array([view.is_before for view in views], np.bool_),
+        **_views(program, folding, call, value_of),
         name="" if trace is None else trace.name,
     )
+
+
+def _views(program: Program, folding: Folding, call: Int32, value_of: Int64) -> dict[str, Any]:
+    """Give what is known of folded views alone, and who reads which."""
+    views = folding.views
+    made_by = np.array([view.call for view in views], np.int32)
+    first = program.calls["first_result"][made_by]
+    of_call = {view.call: number for number, view in enumerate(views)}
+    of_tensor = [of_call.get(maker, -1) for maker in program.tensors["call"].tolist()]
+    read = []
+    for reader in [*call.tolist(), *made_by.tolist()]:
+        tensors = program.outputs
+        if reader != NO_CALL:
+            facts = program.calls[reader]
+            tensors = program.parents[facts["first_parent"] : facts["end_parent"]]
+        read.append(tuple(sorted({of_tensor[t] for t in tensors.tolist()} - {-1})))
+    return {
+        "view_call": made_by,
+        "view_place": np.array([view.place for view in views], np.int32),
+        "view_is_before": np.array([view.is_before for view in views], np.bool_),
+        "view_cost": np.array(program.calls["cost_ns"][made_by], np.int64),
+        "view_value": value_of[program.tensors["storage"][first]].astype(np.int32),
+        "view_reads": tuple(
+            tuple(sorted(int(value_of[s]) for s in folding.sources[view.call])) for view in views
+        ),
+        "views_read": tuple(read),
+    }
+
+
+def no_views(n_nodes: int) -> dict[str, Any]:
+    """Give what is known of views where none is folded."""
+    none = np.zeros(0, np.int32)
+    return {
+        **dict.fromkeys(("view_call", "view_node", "view_place", "view_value"), none),
+        "view_is_before": np.zeros(0, np.bool_),
+        "view_cost": np.zeros(0, np.int64),
+        "view_reads": (),
+        "views_read": ((),) * n_nodes,
+    }
 
 
 def _backward(program: Program, call: Int32) -> Bool:
@@ -305,11 +360,11 @@ def _backward(program: Program, call: Int32) -> Bool:
     return np.append(is_backward, is_backward.any())[call]
 
 
-def _texts(program: Program, trace: Trace | None, call: Int32) -> dict[str, tuple[str, ...]]:
+def _texts(program: Program, trace: Trace | None, call: Int32) -> dict[str, Any]:
     """Give phase, module and operator of each node."""
     origin = np.append(program.calls["origin"], -1)[call]
     phase = np.append(program.calls["phase"], 0)[call]
-    texts = {"phase": tuple(PHASES[p] for p in phase.tolist())}
+    texts: dict[str, Any] = {"phase": tuple(PHASES[p] for p in phase.tolist())}
     if trace is None:
         return texts | dict.fromkeys(("module", "operator"), ("",) * len(call))
     for name, known, index in (

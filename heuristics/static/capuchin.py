@@ -11,13 +11,13 @@ room may come too late where time is enough; and if nothing fits, all that can b
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...links import Link
-from ...static_graph import Schedule, StaticGraph, evaluate, naive_peak_bytes, naive_schedule
-from .baselines import SHARE, SIMPLE, best_of, found_by
+from ...links import NO_WAY, Link
+from ...static_graph import Schedule, StaticGraph, naive_peak_bytes, naive_schedule
+from .baselines import best_of, simple_plans
 from .clock import Clock
 from .offload_all import leads_both_ways
 from .registry import FEASIBLE, PlannerResult, planner
@@ -36,6 +36,7 @@ def capuchin(
     graph: StaticGraph,
     budget: int | None,
     *,
+    starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
     link: Link | None = None,
     **_: Any,
@@ -44,7 +45,7 @@ def capuchin(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    trivial = found_by(SIMPLE, graph, budget, link, clock.part(SHARE))
+    trivial = simple_plans(graph, budget, link, clock, starts)
     way = link if leads_both_ways(link) else None
     found = [*_Plans(graph, budget, way, clock).found(), *trivial]
     message = "with all computed again that can be, and all away, it is over the budget"
@@ -56,7 +57,7 @@ class _Plans:
 
     def __init__(self, graph: StaticGraph, budget: int, link: Link | None, clock: Clock) -> None:
         self.graph, self.budget, self.link, self.clock = graph, budget, link, clock
-        self.moving = Moving(graph, naive_schedule(graph), budget, link or Link(0, 0))
+        self.moving = Moving(graph, naive_schedule(graph), budget, link or NO_WAY)
         self.hidden = self.moving.hidden(clock) if link is not None else []
 
     def _wanted(self, swapped: Collection[Gap]) -> set[int]:
@@ -95,10 +96,8 @@ class _Plans:
             if self.clock.is_over or not fits(dropped):
                 continue
             moving, gaps = tries[dropped]
-            if gaps:
-                yield from moving.found([gaps, moving.fewest(gaps)], self.clock)
-            else:
-                yield Found(*evaluate(self.graph, moving.schedule), moving.schedule)
+            choices = [gaps, moving.fewest(gaps)] if gaps else [gaps]
+            yield from moving.found(choices, self.clock)
 
     def _tried(
         self, drops: _Drops, dropped: int, away: Collection[int]

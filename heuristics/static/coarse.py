@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...static_graph import StaticGraph
+from ...static_graph import StaticGraph, no_views
 from .stages import links_of, made_bytes
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ class Coarse:
                     reads[group].append(number)
         made = np.bincount(producer, size, count).astype(np.int64)
         workspace = [need - int(own) for need, own in zip(self._needs(), made, strict=True)]
-        none = np.zeros(0, np.int32)
         return StaticGraph(
             cost=np.add.reduceat(graph.cost, self.starts),
             size=size,
@@ -103,10 +102,7 @@ class Coarse:
             call=graph.call[self.starts],
             storage=graph.storage[first],
             is_mark=np.zeros(count, np.bool_),
-            view_call=none,
-            view_node=none,
-            view_place=none,
-            view_is_before=np.zeros(0, np.bool_),
+            **no_views(count),
             name=graph.name,
         )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .highs import options_of, status_of
 from .registry import INFEASIBLE, OPTIMAL
+from .rows import Rows
 from .searching import Search
 from .solving import UNKNOWN
 from .stage_problem import StageProblem
@@ -80,7 +81,7 @@ def _solve(
 
 
 def solve_program(
-    program: StageProgram, whole: NDArray[np.float64], seconds: float | None
+    program: Rows, whole: NDArray[np.float64], seconds: float | None
 ) -> tuple[str, float, NDArray[np.float64] | None]:
     """Solve a program, some of whose columns have to be whole.
 
@@ -96,7 +97,7 @@ def solve_program(
     answer = milp(
         program.objective(),
         constraints=LinearConstraint(program.matrix(), program.low, program.high),
-        bounds=Bounds(0, 1),
+        bounds=Bounds(program.least, program.most),
         integrality=whole,
         options=options_of(seconds, mip_rel_gap=0.0),
     )

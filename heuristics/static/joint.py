@@ -16,24 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from ...links import Link
+from ...links import NO_WAY, Link
 from ...moved_schedules import follow_moves
 from ...plan import PREFETCH
 from ...static_graph import (
     Schedule,
     StaticGraph,
-    evaluate,
     free_after_last_use,
     naive_peak_bytes,
     naive_schedule,
 )
 from ..parameters import Whole
-from .baselines import best_of, found_by
+from .baselines import MOST, best_of, found_by, judged, simple_plans
 from .clock import Clock
 from .coarse import Coarse
 from .joint_program import JointProblem, Timed, joint_plan
+from .joint_relaxation import relaxed_plan
 from .offload_all import leads_both_ways
 from .placing_copies import Trip, placed
+from .poet import overlapped
 from .registry import (
     ANY_SCHEDULE,
     FEASIBLE,
@@ -46,8 +47,9 @@ from .solving import solve
 from .stage_problem import stage_problem
 from .transfer_gaps import Found, Gap, Moving
 
-OTHERS = ("pofo", "capuchin")  # which try the simple planners too
-OTHERS_SHARE, SOLVER_SHARE = 0.6, 0.85  # of the time that is left
+OTHERS = ("pofo", "capuchin")
+# Of the time that is left.
+OTHERS_SHARE, FIRST_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.15, 0.05, 0.4, 0.9
 BEYOND = "it computes or moves more often than allowed; no plan that does not is faster"
 FEW = 40  # nodes of a graph that poet solves too
 LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
@@ -84,11 +86,16 @@ def joint(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     names = OTHERS if graph.n_nodes > FEW else (*OTHERS, "poet")
-    others = found_by(names, graph, budget, link, clock.part(OTHERS_SHARE))
-    way = link if link is not None and leads_both_ways(link) else Link(0, 0)
+    found = simple_plans(graph, budget, link, clock.part(MOST))
+    # Where nothing is known, the naive schedule says that the simple planners have been asked.
+    starts = [one.schedule for one in sorted(found, key=lambda one: one.cost)] or [
+        naive_schedule(graph)
+    ]
+    found += found_by(names, graph, budget, link, clock.part(OTHERS_SHARE), starts)
+    way = link if link is not None and leads_both_ways(link) else NO_WAY
     most = GROUPS if graph.n_nodes > LARGEST else LARGEST
     search = _Search(Coarse(graph, most), budget, way, runs, trips)
-    search.found = others
+    search.found = found
     search.solve(clock)
     return search.result(clock)
 
@@ -110,33 +117,66 @@ class _Search:
         return min(self.found, key=lambda one: one.cost, default=None)
 
     def solve(self, clock: Clock) -> None:
-        """Look for a faster plan, and bound all of them."""
-        best = self.best
-        if clock.is_over or (best is not None and best.cost == self.graph.base_cost):
+        """Look for a faster plan, and bound all of them: by what is quick first."""
+        if not self.coarse.is_same:
+            self._search(clock, SOLVER_SHARE)
             return
-        limits = (None if best is None else best.cost, self.runs, self.trips)
-        problem = joint_problem(self.coarse.small, self.budget, self.link, limits)
+        self._search(clock, FIRST_SHARE)
+        self._relax(clock)
+        self._search(clock, SOLVER_SHARE)
+
+    def _search(self, clock: Clock, share: float) -> None:
+        """Solve the program in time."""
+        if self._is_done(clock):
+            return
+        problem = self._problem()
         task = joint_plan.__module__, joint_plan.__name__
         hint = self._hint(problem.ticks)
-        ended = solve(*task, problem, hint, seconds=clock.part(SOLVER_SHARE).left)
+        ended = solve(*task, problem, hint, seconds=clock.part(share).left)
         self.message = ended.message
         told = ended.told[-1:] if ended.answer is None else [ended.answer["found"]]
         for timed in told:
             if timed is not None:
                 self.found += self._plans(timed, problem, clock)
         if ended.answer is not None and self.coarse.is_same:
-            self._take_bound(ended.answer, problem)
+            self._take_bound(ended.answer["status"], problem.nanoseconds(ended.answer["bound"]))
 
-    def _take_bound(self, answer: dict[str, Any], problem: JointProblem) -> None:
-        """Bound plans: where none is faster than the best, by what that takes."""
-        best = self.best
-        if answer["status"] == INFEASIBLE:
-            self.is_proven = True
-            self.bound = float(self.bound if best is None else best.cost)
+    def _is_done(self, clock: Clock) -> bool:
+        return clock.is_over or self.is_proven or self._cost == self.graph.base_cost
+
+    @property
+    def _cost(self) -> int | None:
+        """What the fastest plan takes."""
+        return None if self.best is None else self.best.cost
+
+    def _problem(self) -> JointProblem:
+        limits = (self._cost, self.runs, self.trips)
+        return joint_problem(self.coarse.small, self.budget, self.link, limits, int(self.bound))
+
+    def _relax(self, clock: Clock) -> None:
+        """Bound all plans by those in which the order between first runs does not matter."""
+        if self._is_done(clock):
             return
-        least = problem.nanoseconds(answer["bound"])
-        self.bound = max(self.bound, float(least if best is None else min(least, best.cost)))
-        self.is_proven = best is not None and self.bound >= best.cost
+        task = relaxed_plan.__module__, relaxed_plan.__name__
+        ended = solve(*task, self._problem(), seconds=clock.part(RELAXED_SHARE).left)
+        self.message = ended.message
+        for answer in (*ended.told, ended.answer):
+            if answer is None:
+                continue
+            if answer["found"] is not None:
+                found = overlapped(self.coarse, answer["found"], self.budget, self.link, clock)
+                self.found += found
+            self._take_bound(answer["status"], answer["bound"])
+
+    def _take_bound(self, status: str, least: int) -> None:
+        """Bound plans: where none is faster than the best, by what that takes."""
+        cost = self._cost
+        if status == INFEASIBLE:
+            self.is_proven = True
+            self.bound = float(self.bound if cost is None else cost)
+            return
+        self.bound = max(self.bound, float(least if cost is None else min(least, cost)))
+        self.is_proven = cost is not None and self.bound >= cost
 
     def _hint(self, ticks: int) -> Timed:
         """Give what happens when in the best plan; nothing where groups are solved."""
@@ -144,7 +184,7 @@ class _Search:
         if best is None or not self.coarse.is_same:
             return Timed([], [], [])
         followed = follow_moves(self.graph, best.schedule, self.link, self.budget)
-        late = np.cumsum(self.graph.cost[best.schedule.order] == 0)
+        late = np.cumsum(self.graph.own_cost[best.schedule.order] == 0)
         begun = [ns * ticks + int(before) for ns, before in zip(followed.begun, late, strict=True)]
         moved = [(copy.is_out, (copy.start - 1) * ticks, copy.storage.number)
                  for copy in followed.copies]  # fmt: skip
@@ -159,9 +199,7 @@ class _Search:
         order, places = self.coarse.orders([node for _, node in timed.runs])
         schedule = free_after_last_use(self.graph, order)
         if not timed.comes:
-            cost, peak_bytes = evaluate(self.graph, schedule)
-            if peak_bytes <= self.budget:
-                yield Found(cost, peak_bytes, schedule)
+            yield from judged(self.graph, [schedule], self.budget, self.link)
             return
         moving = Moving(self.graph, schedule, self.budget, self.link)
         trips = self._trips(moving, timed, problem, [*places, len(order)])
@@ -213,23 +251,31 @@ class _Search:
 
 
 def joint_problem(
-    graph: StaticGraph, budget: int, link: Link, most: tuple[int | None, int, int]
+    graph: StaticGraph, budget: int, link: Link, most: tuple[int | None, int, int], least: int
 ) -> JointProblem:
-    """Make the program of a graph: less than so many ns, so many runs and trips."""
+    """Make the program of a graph: from so many ns to less than so many; so many runs and trips.
+
+    Views take their time whenever it is, once each: a run may do without them later.
+    """
     cost, most_runs, most_trips = most
-    stages = stage_problem(graph, budget, None if cost is None else cost - 1)
+    rest = int(graph.view_cost.sum())
+    bare = replace(graph, cost=graph.own_cost, base_cost=graph.base_cost - rest)
+    stages = stage_problem(bare, budget, None if cost is None else cost - 1 - rest)
     runs = [min(most_runs, stages.most_runs(node)) for node in range(graph.n_nodes)]
-    n_timeless = sum(count for count, ns in zip(runs, graph.cost.tolist(), strict=True) if not ns)
+    took = bare.cost.tolist()
+    n_timeless = sum(count for count, ns in zip(runs, took, strict=True) if not ns)
     ticks = n_timeless + 1
     out, back = (
         [of(size) for size in graph.size.tolist()] for of in (link.to_host_ns, link.from_host_ns)
     )
     if cost is None:
-        moved = sum(ns or 0 for ns in out + back) * most_trips
-        cost = int((graph.cost * runs).sum()) + moved + 1
-    idle = graph.last_reader - graph.producer > 1
+        cost = int((bare.cost * runs).sum()) + rest + 1
+        cost += sum(ns or 0 for ns in out + back) * most_trips
+    waits = (graph.last_reader - graph.producer > 1).tolist()
+    may_go = [None not in way and waits[value]
+              for value, way in enumerate(zip(out, back, strict=True))]  # fmt: skip
     return JointProblem(
-        duration=[ns * ticks or 1 for ns in graph.cost.tolist()],
+        duration=[ns * ticks or 1 for ns in took],
         out=[(ns or 0) * ticks for ns in out],
         back=[(ns or 0) * ticks for ns in back],
         size=stages.size,
@@ -241,11 +287,10 @@ def joint_problem(
         reads=stages.reads,
         producer=stages.producer,
         runs=runs,
-        trips=[
-            most_trips * (there is not None and again is not None and bool(waits))
-            for there, again, waits in zip(out, back, idle.tolist(), strict=True)
-        ],
+        trips=[most_trips * goes for goes in may_go],
         is_half=link.duplex == "half",
+        least=least * ticks,
         most=(cost - 1) * ticks + n_timeless,
+        rest=rest * ticks,
         ticks=ticks,
     )

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .clock import Clock
 from .cp_sat import solve_model
 from .registry import ROUNDING
 
@@ -48,8 +49,10 @@ class JointProblem:
         How often each value may come back from the host.
     is_half : bool
         Whether only one copy is under way at a time.
-    most : int
-        Ticks that a wanted schedule takes at most.
+    least, most : int
+        Ticks that any schedule takes at least, and a wanted one at most.
+    rest : int
+        Ticks of computing beside the nodes, whenever it is.
     ticks : int
         For a nanosecond.
     """
@@ -68,7 +71,9 @@ class JointProblem:
     runs: list[int]
     trips: list[int]
     is_half: bool
+    least: int
     most: int
+    rest: int
     ticks: int
 
     def nanoseconds(self, bound: float) -> int:
@@ -115,9 +120,10 @@ def joint_plan(
     """
     from ortools.sat.python import cp_model
 
+    clock = Clock(seconds)
     program = _Program(cp_model, problem)
     program.suggest(hint)
-    answer = solve_model(program.model, program.timed, seconds=seconds, tell=tell)
+    answer = solve_model(program.model, program.timed, seconds=clock.limit, tell=tell)
     return {"status": answer.status, "bound": answer.bound, "found": answer.found}
 
 
@@ -286,8 +292,9 @@ class _Program:
         runs = [(self.is_there[key], problem.duration[key[0]]) for key in self.start]
         out = [(goes, problem.out[value]) for value, (goes, _) in self.leave.items()]
         back = [(comes, problem.back[v]) for v, trips in self.come.items() for comes, _ in trips]
-        for terms in ([*runs], out, back):
-            model.add(end >= sum(literal * took for literal, took in terms))
+        for terms, rest in ((runs, problem.rest), (out, 0), (back, 0)):
+            model.add(end >= sum(literal * took for literal, took in terms) + rest)
+        model.add(end >= problem.least)
         self._add_lack()
         model.minimize(end)
 

@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...links import Link
-from ...static_graph import StaticGraph, free_after_last_use, naive_peak_bytes, naive_schedule
+from ...links import NO_WAY, Link
+from ...static_graph import (
+    StaticGraph,
+    free_after_last_use,
+    naive_peak_bytes,
+    naive_schedule,
+)
 from ..parameters import Number
-from .baselines import SHARE, SIMPLE, best_of, found_by
+from .baselines import best_of, simple_plans
 from .clock import Clock
 from .coarse import Coarse
 from .offload_all import leads_both_ways
@@ -27,6 +32,7 @@ from .transfer_gaps import Found, Gap, Moving
 
 ANY = 0.0  # slowdowns are allowed
 GROUPS = 40  # of nodes, as which larger graphs are solved
+SOLVER_SHARE = 0.85  # of the time that is left
 
 
 @planner(
@@ -46,13 +52,13 @@ def poet(
     link: Link | None = None,
     weight: float = 1.0,
     slowest: float = ANY,
-    **_: Any,
+    **others: Any,
 ) -> PlannerResult:
     """Solve Checkmate's program with a second storage, the host, and overlap what it finds.
 
     Parameters
     ----------
-    graph, budget, time_limit, link
+    graph, budget, time_limit, link, **others
         As for every planner.
     weight : float
         What a nanosecond of copying counts beside one of computing. With 1 it is time; with the
@@ -63,15 +69,16 @@ def poet(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    trivial = found_by(SIMPLE, graph, budget, link, clock.part(SHARE))
-    way = link if link is not None and leads_both_ways(link) else Link(0, 0)
+    trivial = simple_plans(graph, budget, link, clock, others.get("starts", ()))
+    way = link if link is not None and leads_both_ways(link) else NO_WAY
     coarse = Coarse(graph, GROUPS)
     problem = stage_problem(coarse.small, budget, None)
     copies = _copies(coarse.small, problem.cost_unit, way, weight, slowest)
-    ended = solve(poet_plan.__module__, poet_plan.__name__, problem, copies, seconds=clock.left)
+    task = poet_plan.__module__, poet_plan.__name__
+    ended = solve(*task, problem, copies, seconds=clock.part(SOLVER_SHARE).left)
     found: list[Found] = []
     if ended.answer is not None and ended.answer["found"] is not None:
-        found += _overlapped(coarse, ended.answer["found"], budget, way, clock)
+        found += overlapped(coarse, ended.answer["found"], budget, way, clock)
     answer = best_of([*found, *trivial], clock, ended.message or "no plan by stages fits")
     return replace(answer, message=answer.message or ended.message, details=_details(ended, coarse))
 
@@ -94,7 +101,7 @@ def _copies(graph: StaticGraph, unit: int, link: Link, weight: float, slowest: f
     )
 
 
-def _overlapped(
+def overlapped(
     coarse: Coarse, told: dict[str, Any], budget: int, link: Link, clock: Clock
 ) -> Iterator[Found]:
     """Write what the program found as plans whose copies go on beside compute."""

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .clock import Clock
 from .integer_solving import solve_program
+from .rows import Terms, negated
 from .stage_problem import StageProblem
-from .stage_program import StageProgram, Terms
+from .stage_program import StageProgram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,11 +69,11 @@ class PoetProgram(StageProgram):
 
     def _add_host(self) -> None:
         free = self._free()
-        self.leaves = {value: self._column() for value in free}
+        self.leaves = {value: self.column() for value in free}
         later = [at for at in self.kept if at[1] in free]
         producer = self.problem.producer
-        self.comes = {at: self._column() for at in later if at[0] > producer[at[1]] + 1}
-        self.hosted = {at: self._column() for at in later if self.copies.on_host[at[1]]}
+        self.comes = {at: self.column() for at in later if at[0] > producer[at[1]] + 1}
+        self.hosted = {at: self.column() for at in later if self.copies.on_host[at[1]]}
 
     def _free(self) -> set[int]:
         """Give the values that can go."""
@@ -92,22 +94,22 @@ class PoetProgram(StageProgram):
             run, _ = self._run(stage - 1, producer)
             back = self._back(stage, value)
             before = [*self._stay(stage - 1, value), *run, *back]
-            self._row([*self._stay(stage, value), *_less(before)], -np.inf, 0.0)
+            self.row([*self._stay(stage, value), *negated(before)], -np.inf, 0.0)
             if back:
                 self._add_return(stage, value, back)
 
     def _add_return(self, stage: int, value: int, back: Terms) -> None:
         """Bring back what is on the host, and is read in the stage."""
         there = self.hosted.get((stage, value), self.leaves[value])
-        self._row([*back, (there, -1.0)], -np.inf, 0.0)
+        self.row([*back, (there, -1.0)], -np.inf, 0.0)
         runs = [self._run(stage, reader) for reader in self.problem.readers[value]]
         always = sum(constant for _, constant in runs)
         if not always:
             read = [term for terms, _ in runs for term in terms]
-            self._row([*back, *_less(read)], -np.inf, 0.0)
+            self.row([*back, *negated(read)], -np.inf, 0.0)
 
     def _wanted(self, stage: int, value: int) -> list[Terms]:
-        stay = [*self._stay(stage, value), *_less(self._back(stage, value))]
+        stay = [*self._stay(stage, value), *negated(self._back(stage, value))]
         is_new = stage == self.problem.producer[value] + 1 and value in self.leaves
         return [stay, [(self.leaves[value], 1.0)]] if is_new else [stay]
 
@@ -117,13 +119,13 @@ class PoetProgram(StageProgram):
         for (stage, value), column in self.hosted.items():
             by_stage.setdefault(stage, []).append((column, self.copies.on_host[value]))
             before = self.hosted.get((stage - 1, value), self.leaves[value])
-            self._row([(column, 1.0), (before, -1.0)], -np.inf, 0.0)
+            self.row([(column, 1.0), (before, -1.0)], -np.inf, 0.0)
         for terms in by_stage.values():
-            self._row(terms, -np.inf, 1.0)
+            self.row(terms, -np.inf, 1.0)
         if np.isfinite(self.copies.most_extra):
             time = self._times(1.0)
             taken = [(int(column), float(time[column])) for column in time.nonzero()[0]]
-            self._row(taken, -np.inf, self.copies.most_extra)
+            self.row(taken, -np.inf, self.copies.most_extra)
 
     def _times(self, weight: float) -> NDArray[np.float64]:
         """Give what each column costs, copies with a weight."""
@@ -150,10 +152,11 @@ def poet_plan(
         ``status``, ``bound`` above the first computations, and ``found``: by stage and value
         ``comes`` and, by stage and node, ``computed``; else None.
     """
+    clock = Clock(seconds)
     program = PoetProgram(problem, copies)
     whole = np.zeros(program.n_columns)
     whole[list(program.whole)] = 1
-    status, bound, found = solve_program(program, whole, seconds)
+    status, bound, found = solve_program(program, whole, clock.limit)
     told: dict[str, Any] = {"status": status, "bound": bound, "found": None}
     if found is not None:
         told["found"] = {
@@ -161,7 +164,3 @@ def poet_plan(
             for name in ("comes", "computed")
         }
     return told
-
-
-def _less(terms: Terms) -> Terms:
-    return [(column, -weight) for column, weight in terms]

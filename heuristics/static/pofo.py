@@ -15,7 +15,7 @@ import numpy as np
 from ...links import Link
 from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from ..parameters import OneOf, Whole
-from .baselines import SHARE, SIMPLE, best_of, found_by
+from .baselines import best_of, found_by, simple_plans
 from .clock import Clock
 from .offload_all import leads_both_ways, shares
 from .pofo_chain import Plan, PofoTable, Rates
@@ -47,13 +47,13 @@ def pofo(
     link: Link | None = None,
     points: str = "articulation",
     slots: int = 50,
-    **_: Any,
+    **others: Any,
 ) -> PlannerResult:
     """Find what blocks keep, recompute or offload by dynamic programming.
 
     Parameters
     ----------
-    graph, budget, time_limit, link
+    graph, budget, time_limit, link, **others
         As for every planner.
     points : str
         Where blocks may end: ``"articulation"`` points, or ``"linear"``, after any node.
@@ -67,8 +67,9 @@ def pofo(
     if not leads_both_ways(link):
         return get(own_rotor).plan(graph, budget, time_limit=clock.left)
     assert link is not None
-    names = [own_rotor, *(name for name in SIMPLE if name != "rotor")]
-    found = found_by(names, graph, budget, link, clock.part(SHARE))
+    found = simple_plans(graph, budget, link, clock, others.get("starts", ()))
+    if get(own_rotor) != get("rotor"):
+        found += found_by([own_rotor], graph, budget, link, clock)
     first = int(graph.backward.argmax())
     if first:
         ends = block_ends(graph, points, first)

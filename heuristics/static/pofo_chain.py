@@ -17,18 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...offloaded_chains import (
-    ALL,
-    CHAIN_FIELDS,
-    CHOICE_FIELDS,
-    HERE_FIELDS,
-    OUTPUT,
-    RECORD,
-    OffloadedChain,
-    Times,
-    choose_entry,
-    fill_entry,
-)
+from ...offloaded_chains import ALL, OUTPUT, RECORD, choose_entry, fill_entry
+from ...offloaded_states import CHAIN_FIELDS, CHOICE_FIELDS, HERE_FIELDS, OffloadedChain, Times
 from .clock import NO_LIMIT, Clock
 from .rotor_chain import BACKWARD, FORWARD, FORWARD_ALL, Chain, RotorTable, Step
 
@@ -115,7 +105,8 @@ class PofoTable:
         here, choice = (
             np.zeros(1, fields).view(np.recarray) for fields in (HERE_FIELDS, CHOICE_FIELDS)
         )
-        return Times(time=np.full(states, np.inf), start=start, here=here, choice=choice)
+        least = np.empty((self.n + 1) * (self.slots + 1) ** 2)
+        return Times(time=np.empty(states), least=least, start=start, here=here, choice=choice)
 
     def _arrays(self, chain: Chain, rates: Rates) -> OffloadedChain:
         sizes, n, slots = self.rotor.sizes, self.n, self.slots
@@ -132,7 +123,7 @@ class PofoTable:
         whole, part = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
         whole[OUTPUT::2], part[OUTPUT::2], part[RECORD::2] = output[:n], output[:n], output[:n]
         whole[RECORD + 2 :: 2] = record[:-1]
-        both = forward + backward
+        both, again = forward + backward, self._again()
         return OffloadedChain(
             facts=facts.view(np.recarray),
             whole=whole,
@@ -146,7 +137,8 @@ class PofoTable:
             fetched=self._moved(ends, back, rates),
             need=need,
             need_sent=need_sent,
-            again=self._again(),
+            again=again,
+            moved=self._moved_again(again, back, rates),
         )
 
     def _moved(self, times: Float, slot_time: float, rates: Rates) -> Int64:
@@ -177,6 +169,14 @@ class PofoTable:
             again[first, last] = times
         return again.ravel()
 
+    def _moved_again(self, again: Float, slot_time: float, rates: Rates) -> Any:
+        """Give how many slots the link moves while segments run again, at most all."""
+        moved = np.full(len(again), self.slots, np.int32)
+        if rates.move_data and slot_time > 0:
+            is_short = again < slot_time * self.slots
+            moved[is_short] = again[is_short] / slot_time
+        return moved
+
     def time(self, memory: int) -> float:
         """Give the least time within a memory; infinite if there is none."""
         pinned = self.slots - self._slots(memory)
@@ -194,14 +194,16 @@ class PofoTable:
         here: Any = self.times.here
         choice: Any = self.times.choice
         here["pinned"] = self.slots - self._slots(memory)
-        for name in ("stage", "form", "leaving", "coming"):
+        for name in ("stage", "form", "leaving"):
             here[name] = 0
+        coming = 0
         forward: list[Step] = []
         backward: list[list[Step]] = []
         away: list[tuple[int, bool]] = []
         while (stage := int(here["stage"][0])) < self.n:
             form = int(here["form"][0])
-            choose_entry().function(self.arrays, self.times, 0)
+            choose_entry().function(self.arrays, self.times, coming)
+            coming = int(choice["coming"][0])
             end, rerun = int(choice["end"][0]), int(choice["rerun"][0])
             if choice["offloads"][0]:
                 away.append((stage - 1, form == RECORD))

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, UnknownNameError
-from ...links import Link
+from ...links import NO_WAY, Link
 from ...moved_schedules import evaluate_moves, moves_values
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import split_list
@@ -188,9 +188,7 @@ class Planner:
             graph, budget, starts=starts, time_limit=time_limit, seed=seed, **own
         )
         result = replace(result, solve_seconds=clock.spent)
-        if result.schedule is not None and link is not None and moves_values(result.schedule):
-            return _held_to(graph, result, evaluate_moves(graph, result.schedule, link, budget))
-        return _evaluated(graph, budget, result)
+        return _evaluated(graph, budget, result, (link or NO_WAY) if self.moves_data else None)
 
 
 def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:
@@ -201,17 +199,27 @@ def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:
     )
 
 
-def _evaluated(graph: StaticGraph, budget: int | None, result: PlannerResult) -> PlannerResult:
-    """Add what the schedule costs, and let status and bound agree with it."""
+def _evaluated(
+    graph: StaticGraph, budget: int | None, result: PlannerResult, link: Link | None
+) -> PlannerResult:
+    """Add what the schedule costs, and let status and bound agree with it.
+
+    For planners that move data, which have a link or `NO_WAY`, the time is that of the execution,
+    of any schedule: so all of theirs compare. Else all views of what runs again are counted.
+    """
     if result.status == INFEASIBLE:
         return result
     bound = max(result.bound or 0, graph.base_cost)
     if result.schedule is None:
         return replace(result, bound=bound)
+    if link is not None and moves_values(result.schedule):
+        return _held_to(graph, result, evaluate_moves(graph, result.schedule, link, budget))
     predicted = evaluate(graph, result.schedule)
     if budget is not None and predicted.peak_bytes > budget:
         message = f"its plan takes {predicted.peak_bytes:,} bytes, the budget is {budget:,}"
         return replace(result, status=NO_PLAN, schedule=None, bound=bound, message=message)
+    if link is not None:
+        predicted = evaluate_moves(graph, result.schedule, link, budget)
     return _held_to(graph, result, predicted)
 
 

@@ -10,21 +10,20 @@ The forms have the same solutions and differ in their relaxations. ``paper``: as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .rows import Rows, Terms, negated
 from .stage_problem import StageProblem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMS = ("tight", "paper")
-Terms = list[tuple[int, float]]
 
 
-class StageProgram:
+class StageProgram(Rows):
     """The program: minimize ``objective @ x`` with ``low <= matrix @ x <= high``, 0 <= x <= 1.
 
     Memory is counted in parts of the capacity, so that U is between 0 and 1 too.
@@ -40,15 +39,11 @@ class StageProgram:
     """
 
     def __init__(self, problem: StageProblem, form: str) -> None:
+        super().__init__()
         self.problem, self.form = problem, form
-        self.n_columns = 0
-        self.entries: Terms = []
-        self.entry_row: list[int] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
         nodes = range(problem.n_nodes)
         self.computed = {
-            (stage, node): self._column()
+            (stage, node): self.column()
             for node in nodes
             for stage in problem.stages[node]
             if stage > node
@@ -58,7 +53,7 @@ class StageProgram:
             for value, readers in enumerate(problem.readers)
         ]
         self.kept = {
-            (stage, value): self._column()
+            (stage, value): self.column()
             for value, last in enumerate(self.last_use)
             for stage in range(problem.producer[value] + 1, last + 1)
         }
@@ -71,19 +66,6 @@ class StageProgram:
 
     def _add_host(self) -> None:
         """Add columns for what moves; here nothing does."""
-
-    def _column(self) -> int:
-        self.n_columns += 1
-        return self.n_columns - 1
-
-    def _row(self, terms: Iterable[tuple[int, float]], low: float, high: float) -> None:
-        """Add a row."""
-        at = len(self.low)
-        for term in terms:
-            self.entries.append(term)
-            self.entry_row.append(at)
-        self.low.append(low)
-        self.high.append(high)
 
     def _run(self, stage: int, node: int) -> tuple[Terms, float]:
         """Give R as terms and a constant."""
@@ -103,7 +85,7 @@ class StageProgram:
         for stage in range(producer + 2, self.last_use[value] + 1):
             run, _ = self._run(stage - 1, producer)
             before = [*self._stay(stage - 1, value), *run]
-            self._row([*self._stay(stage, value), *_negated(before)], -np.inf, 0.0)
+            self.row([*self._stay(stage, value), *negated(before)], -np.inf, 0.0)
 
     def _add_stage(self, stage: int) -> None:
         """Let what a stage computes have what it reads, and count its memory."""
@@ -116,7 +98,7 @@ class StageProgram:
                 users.setdefault(value, []).append(node)
                 made, _ = self._run(stage, problem.producer[value])
                 there = [*self._stay(stage, value), *made]
-                self._row([*terms, *_negated(there)], -np.inf, -always)
+                self.row([*terms, *negated(there)], -np.inf, -always)
         self._add_memory(stage, runs, users)
 
     def _add_memory(self, stage: int, runs: list[int], users: dict[int, list[int]]) -> None:
@@ -128,15 +110,15 @@ class StageProgram:
             for column, weight in self._stay(stage, value)
         ]
         for node in runs:
-            used = self._column()
+            used = self.column()
             run, always = self._run(stage, node)
             made = sum(problem.size[value] for value in problem.makes[node]) * unit
-            row = [(used, 1.0), *_negated(before), *((c, -w * made) for c, w in run)]
-            self._row(row, always * made, always * made)
+            row = [(used, 1.0), *negated(before), *((c, -w * made) for c, w in run)]
+            self.row(row, always * made, always * made)
             if problem.workspace[node]:
                 extra = problem.workspace[node] * unit
                 needed = [(used, 1.0), *((c, w * extra) for c, w in run)]
-                self._row(needed, -np.inf, 1.0 - always * extra)
+                self.row(needed, -np.inf, 1.0 - always * extra)
             drops = self._add_drops(stage, node, users)
             before = [(used, 1.0), *((c, -problem.size[v] * unit) for v, c in drops)]
 
@@ -153,7 +135,7 @@ class StageProgram:
             later = [v for v in users.get(value, ()) if v > node]
             if stage in later:
                 continue  # read at the end of the stage
-            drops.append((value, self._column()))
+            drops.append((value, self.column()))
             if self.form == "paper":  # in the tight form it follows from R and S
                 self.whole.add(drops[-1][1])
             blockers = [*self._wanted(stage + 1, value), *(self._run(stage, v)[0] for v in later)]
@@ -166,18 +148,18 @@ class StageProgram:
 
     def _forbid(self, drop: int, run: Terms, always: float, blockers: list[Terms]) -> None:
         """Drop only after a node that runs, what is not kept, and not read later in the stage."""
-        hindrances: Terms = [*_negated(run), *(term for terms in blockers for term in terms)]
+        hindrances: Terms = [*negated(run), *(term for terms in blockers for term in terms)]
         count = 1.0 - always + len(blockers)
         if self.form == "tight":
             if not always:
-                self._row([(drop, 1.0), *_negated(run)], -np.inf, 0.0)
+                self.row([(drop, 1.0), *negated(run)], -np.inf, 0.0)
             for terms in blockers:
-                self._row([(drop, 1.0), *terms], -np.inf, 1.0)
+                self.row([(drop, 1.0), *terms], -np.inf, 1.0)
         elif count:
             # With h the number of hindrances, at most ``count``: count (1 - F) >= h.
-            self._row([(drop, count), *hindrances], -np.inf, count - (1.0 - always))
+            self.row([(drop, count), *hindrances], -np.inf, count - (1.0 - always))
         # 1 - F <= h: what nothing hinders is dropped.
-        self._row([(drop, 1.0), *hindrances], always, np.inf)
+        self.row([(drop, 1.0), *hindrances], always, np.inf)
 
     def objective(self) -> NDArray[np.float64]:
         """Give what each column costs."""
@@ -185,15 +167,3 @@ class StageProgram:
         for (_, node), column in self.computed.items():
             cost[column] = self.problem.cost[node]
         return cost
-
-    def matrix(self) -> Any:
-        """Give the rows as a sparse matrix."""
-        from scipy.sparse import csr_array
-
-        columns, weights = zip(*self.entries, strict=True) if self.entries else ((), ())
-        shape = (len(self.low), self.n_columns)
-        return csr_array((weights, (self.entry_row, columns)), shape=shape)
-
-
-def _negated(terms: Iterable[tuple[int, float]]) -> Terms:
-    return [(column, -weight) for column, weight in terms]

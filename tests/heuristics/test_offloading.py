@@ -28,7 +28,7 @@ ON_RANDOM_TRACES = {
     [(method, seed) for method, (count, _) in ON_RANDOM_TRACES.items() for seed in range(count)],
 )
 def test_the_prediction_is_what_happens_on_random_traces(method: str, seed: int) -> None:
-    """Time and peak to the last digit where there are no views; an audited run in any case."""
+    """Time and peak to the last digit, wherever views are made; the run is audited."""
     trace = random_trace(seed, rebinding=("listed", "storage")[seed % 2])
     link = random_link(seed) if method != "capuchin" or seed % 3 else "none"
     for budget in ON_RANDOM_TRACES[method][1]:
@@ -39,9 +39,9 @@ def test_the_prediction_is_what_happens_on_random_traces(method: str, seed: int)
             continue
         assert row.budget_bytes is not None and row.peak_bytes <= row.budget_bytes
         assert audit(trace, row), audit(trace, row).message
-        if (trace.result_alias == -1).all() and not len(trace.mutate_args):
+        if link != "none":
             assert row.predicted_slowdown == row.slowdown
-            assert row.predicted_peak_bytes == row.peak_bytes
+        assert row.predicted_peak_bytes == row.peak_bytes
 
 
 @pytest.mark.parametrize("name", ["synthetic:chain:40", "synthetic:transformer:4", "bundled:gpt"])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import product
+from typing import Any
 
 import pytest
 from rematsim.heuristics.static.pofo_chain import PofoTable, Rates
 from rematsim.heuristics.static.rotor_chain import BACKWARD, FORWARD, FORWARD_ALL, Chain, RotorTable
+from rematsim.offloaded_chains import choose_entry
 from rematsim.planning import plan_trace
 from rematsim.traces.loading import load_trace
 
@@ -87,6 +90,25 @@ def test_every_stage_is_differentiated_once_in_reverse(seed: int) -> None:
     order = [stage for what, stage in plan.steps if what == BACKWARD]
     assert order == list(range(len(chain.forward)))[::-1]
     assert plan.away == sorted(set(plan.away))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_row_has_what_looking_at_each_of_its_states_finds(seed: int) -> None:
+    """Segments that are left out of a row, as they cannot be faster, are not left out there."""
+    draw, slots = random.Random(seed), 12
+    rates = Rates(draw.choice([0.0, 0.5, 3.0]), draw.choice([0.0, 0.4, 2.0]))
+    table = PofoTable(random_chain(seed), MEMORY, slots, rates)
+    here: Any = table.times.here
+    first = 0
+    for row, pinned in product(range(2 * table.n), range(slots + 1)):
+        width = slots - pinned + 1
+        for leaving, coming in product(range(width), range(width)):
+            here["stage"], here["form"] = divmod(row, 2)
+            here["pinned"], here["leaving"] = pinned, leaving
+            choose_entry().function(table.arrays, table.times, coming)
+            found = table.times.choice["time"][0]
+            assert found == table.times.time[first + leaving * width + coming]
+        first += width * width
 
 
 def test_what_comes_back_late_is_waited_for() -> None:
