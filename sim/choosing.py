@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from . import classes, neighborhood
 from .engine import ASK_PYTHON, NAN_SCORE
-from .jit import call_at, kernel
+from .jit import call_at, kernel, shared_kernel
 from .nextuse import look_ahead, look_back
 from .pool import HOLE, tidy
 from .program import Program
@@ -31,6 +31,7 @@ from .state import (
 Score = Callable[[State, int], float]
 Choose = Callable[[Program, State, int], int]
 INFINITY = float("inf")
+MANY_MISSES = 4  # bounds that were not exact, till it pays to list what may yet win
 BOUNDED = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES  # kept as lower bounds
 
 
@@ -128,8 +129,40 @@ def lowest_of(state: State, end: int) -> int:
     return place
 
 
+@shared_kernel
+def list_up_to(state: State, end: int, most: float) -> None:
+    """List the places of a scan's values of at most so much in ``victims``, and -1 behind them."""
+    pool, scores, count = state.pool, state.scores, 0
+    for i in range(end):
+        if scores[i] <= most and pool[i] != HOLE:
+            state.victims[count] = i
+            count += 1
+    state.victims[count] = -1
+
+
+@kernel
+def lowest_left(state: State, end: int, misses: int, most: float) -> int:
+    """Find what `lowest_of` does; after some misses, among what scores at most so much alone."""
+    if misses < MANY_MISSES:
+        return lowest_of(state, end)
+    if misses == MANY_MISSES:
+        list_up_to(state, end, most)
+    scores, k = state.scores, 0
+    lowest, place = INFINITY, -1
+    while state.victims[k] >= 0:
+        i = state.victims[k]
+        if scores[i] <= lowest:
+            lowest, place = scores[i], i
+        k += 1
+    return place
+
+
 def _make_bounding_choose(score: Score, needs: int) -> Choose:
-    """Score by lower bounds, then make exact the lowest, until the lowest is exact."""
+    """Score by lower bounds, then make exact the lowest, until the lowest is exact.
+
+    What scores more by its bound than another does exactly is out of it: after some misses, the
+    rest alone is looked through.
+    """
     has_classes = needs & NEEDS_CLASSES
     looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
 
@@ -137,7 +170,7 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
         tidy(state)
         run, pool, scores = state.run[0], state.pool, state.scores
         end, must_be_exact = run.pool_end, has_classes and run.class_floor_ns < 0
-        lowest, place = INFINITY, -1
+        lowest, place, misses, best = INFINITY, -1, 0, INFINITY
         for i in range(end):
             s = pool[i]
             if s == HOLE:
@@ -165,15 +198,15 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
                         return take(state, pool[i], 0.0)
                     if scores[i] != scores[i]:
                         return NAN_SCORE
-                place = lowest_of(state, end)
+                place, misses = lowest_of(state, end), 0
             bring_up_to_date(program, state, pool[place])
             value = score(state, pool[place])
             if value == scores[place]:
                 return take(state, pool[place], value)
             if value != value:
                 return NAN_SCORE
-            scores[place] = value
-            place = lowest_of(state, end)
+            scores[place], best, misses = value, min(best, value), misses + 1
+            place = lowest_left(state, end, misses, best)
 
     return choose
 
