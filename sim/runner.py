@@ -155,7 +155,10 @@ class Run:
         state.link["is_half_duplex"] = link.duplex == "half"
         state.link["now_ns"] = state.next_free[0]
         state.moves["arrival"] = state.moves["departure"] = NO_TRANSFER
-        state.moves["to_host_ns"], state.moves["from_host_ns"] = _durations(self.program, link)
+        out, back = _durations(self.program, link)
+        if self.is_online:  # what could not come back does not go
+            out = np.where(back > MAX_CLOCK, NO_LIMIT, out)
+        state.moves["to_host_ns"], state.moves["from_host_ns"] = out, back
 
     def ask_memory(self, request: int, subject: int = 0) -> int:
         """Ask the memory model, one with addresses, for something (`serving.py`)."""

@@ -154,13 +154,31 @@ def test_a_changed_log_is_found(heuristic: str, seed: int) -> None:
             assert not audit(trace, result), (row, column)
 
 
+@pytest.mark.parametrize(
+    ("heuristic", "link", "said", "action"),
+    [
+        ("h_DTR_offload", NO_WAY[0], PERFECT, "evict"),
+        ("h_next_use_offload", NO_WAY[0], PERFECT, "evict"),
+        ("h_DTR_offload", PERFECT, "link(d2h=1B/s,h2d=1B/s,latency=0)", "offload"),
+    ],
+)
+def test_the_dearer_way_is_found(heuristic: str, link: str, said: str, action: str) -> None:
+    """Dropping where copies take no time, moving where they take for ever: neither is right."""
+    result = simulate("synthetic:chain:8", heuristic, 0.6, link=link, event_log=True)
+    events: Any = result.events
+    assert ACTIONS.index(action) in events["action"].tolist()
+    object.__setattr__(result, "link", said)
+    verdict = audit(load_trace("synthetic:chain:8"), result)
+    assert verdict.finding == "DEARER_WAY" and ACTIONS[events["action"][verdict.row]] == action
+
+
 def test_a_user_s_heuristic_moves_data() -> None:
-    """Declared with moves=, it calls the terms, and what it says is done."""
+    """Declared with moves=, it chooses the victims; their way is what costs less."""
     from rematsim.heuristics import heuristic
     from rematsim.heuristics.terms import cheaper, own_cost, size, time_from_host, time_to_host
 
-    @heuristic("all to the host", moves="on demand")
-    def to_host(state: Any, s: int) -> float:
+    @heuristic("the largest", moves="on demand")
+    def largest(state: Any, s: int) -> float:
         return -size(state, s)
 
     @heuristic("the cheaper way", moves="on demand")
@@ -169,10 +187,10 @@ def test_a_user_s_heuristic_moves_data() -> None:
         return cheaper(state, s, 2.0 * own_cost(state, s), move)
 
     link = "link(d2h=40GB/s,h2d=40GB/s,latency=0)"
-    assert simulate(a_trace(4), to_host, 0.7, link=link).offloaded_bytes == 0
-    moved = simulate(a_trace(4), mine, 0.7, link=link, event_log=True)
-    assert moved.offloaded_bytes
-    assert audit(a_trace(4), moved)
+    for function in (largest, mine):
+        moved = simulate(a_trace(4), function, 0.7, link=link, event_log=True)
+        assert moved.offloaded_bytes
+        assert audit(a_trace(4), moved)
 
 
 def test_what_cannot_be_is_refused() -> None:
