@@ -4,9 +4,9 @@ Run it on a quiet machine: ``python benchmarks/moving.py``. Each heuristic repla
 the same budget, in turns; times are the least of all turns, of the run alone, less that of a run
 without a budget. An eviction is one for lack of memory, dropped or offloaded.
 
-Runs that move data evict less often, and others: what a run with a budget does besides (recomputing,
-returns, copies ahead, the upkeep of classes) falls upon fewer evictions. So the time is also given
-by the storages that were looked at as victims, of which an eviction looks at as many as there are.
+Runs that move data evict less often, and others: what a run with a budget does besides
+(recomputing, returns, copies ahead, the upkeep of classes) falls upon fewer evictions. So the time
+is also given by the storages that were looked at as victims.
 """
 
 from __future__ import annotations
