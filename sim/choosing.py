@@ -31,7 +31,7 @@ from .state import (
 Score = Callable[[State, int], float]
 Choose = Callable[[Program, State, int], int]
 INFINITY = float("inf")
-MANY_MISSES = 4  # bounds that were not exact, till it pays to list what may yet win
+MANY_MISSES = 4  # bounds that were not exact, till a heap of what may yet win pays
 BOUNDED = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES  # kept as lower bounds
 
 
@@ -129,39 +129,58 @@ def lowest_of(state: State, end: int) -> int:
     return place
 
 
+@kernel
+def goes_before(state: State, one: int, other: int) -> bool:
+    """Say whether a place of a scan has the lower value; of equals, the later one."""
+    scores = state.scores
+    return bool(scores[one] < scores[other] or (scores[one] == scores[other] and one > other))
+
+
 @shared_kernel
-def list_up_to(state: State, end: int, most: float) -> None:
-    """List the places of a scan's values of at most so much in ``victims``, and -1 behind them."""
-    pool, scores, count = state.pool, state.scores, 0
+def sink(state: State, k: int, count: int) -> None:
+    """Let an entry of the heap of places in ``victims`` sink to where it belongs."""
+    heap = state.victims
+    while 2 * k + 1 < count:
+        child = 2 * k + 1
+        if child + 1 < count and goes_before(state, heap[child + 1], heap[child]):
+            child += 1
+        if not goes_before(state, heap[child], heap[k]):
+            return
+        heap[k], heap[child] = heap[child], heap[k]
+        k = child
+
+
+@shared_kernel
+def heap_up_to(state: State, end: int, most: float) -> None:
+    """Make a heap of the places of a scan's values of at most so much; its length stands last."""
+    pool, scores, heap, count = state.pool, state.scores, state.victims, 0
     for i in range(end):
         if scores[i] <= most and pool[i] != HOLE:
-            state.victims[count] = i
+            heap[count] = i
             count += 1
-    state.victims[count] = -1
+    for k in range(count // 2 - 1, -1, -1):
+        sink(state, k, count)
+    heap[len(heap) - 1] = count
 
 
 @kernel
 def lowest_left(state: State, end: int, misses: int, most: float) -> int:
-    """Find what `lowest_of` does; after some misses, among what scores at most so much alone."""
+    """Find what `lowest_of` does, after the value of the lowest has risen, at most to so much."""
+    heap = state.victims
     if misses < MANY_MISSES:
         return lowest_of(state, end)
     if misses == MANY_MISSES:
-        list_up_to(state, end, most)
-    scores, k = state.scores, 0
-    lowest, place = INFINITY, -1
-    while state.victims[k] >= 0:
-        i = state.victims[k]
-        if scores[i] <= lowest:
-            lowest, place = scores[i], i
-        k += 1
-    return place
+        heap_up_to(state, end, most)
+    else:
+        sink(state, 0, heap[len(heap) - 1])
+    return heap[0]  # type: ignore[no-any-return]
 
 
 def _make_bounding_choose(score: Score, needs: int) -> Choose:
     """Score by lower bounds, then make exact the lowest, until the lowest is exact.
 
-    What scores more by its bound than another does exactly is out of it: after some misses, the
-    rest alone is looked through.
+    What scores more by its bound than another does exactly is out of it: after some misses, a heap
+    is made of the rest.
     """
     has_classes = needs & NEEDS_CLASSES
     looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
