@@ -5,6 +5,8 @@ h_DTR_eq, and h_next_use, with the cheaper of computing again and moving in the 
 
 from __future__ import annotations
 
+import math
+
 from ..state import State
 from .registry import heuristic
 from .terms import (
@@ -23,7 +25,7 @@ from .terms import (
 
 @heuristic("h_DTR_offload", needs=("classes",), monotone=True, moves="on demand", reference="ours")
 def dtr_offload(state: State, s: int) -> float:
-    """min(c + cost of ẽ*, time to the host and back) / (m s): the cheaper way is taken."""
+    """min(c + cost of ẽ*, time to the host and back) / (m s)."""
     recompute = own_cost(state, s) + class_cost(state, s)
     move = time_to_host(state, s) + time_from_host(state, s)
     return ratio(cheaper(state, s, recompute, move), size(state, s) * staleness(state, s))
@@ -43,4 +45,4 @@ def next_use_offload(state: State, s: int) -> float:
     recompute = own_cost(state, s) + class_cost(state, s)
     back = max(return_queue(state, s) + time_from_host(state, s) - until_use, 0.0)
     cost = cheaper(state, s, recompute, time_to_host(state, s) + back)
-    return ratio(ratio(cost, until_use), size(state, s))
+    return ratio(ratio(cost, until_use), size(state, s)) if cost < math.inf else cost

@@ -169,8 +169,8 @@ def heuristic(
     offline : bool
         Whether it looks ahead.
     moves : {"", "on demand", "ahead"}
-        Whether it evicts to the host what its term `terms.cheaper` says; and whether what the
-        trace uses next is brought back ahead of that.
+        Whether its victims go to the host where that costs less; and whether copies begin ahead of
+        their need.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ..jit import inlineable
-from ..moving import TO_HOST, can_be_moved, free_at_ns
+from ..moving import can_be_moved
 from ..space import FREE, NONE
 from ..state import State
 
@@ -105,15 +105,15 @@ def free_neighbor_bytes(state: State, s: int) -> float:
 
 @inlineable
 def time_to_host(state: State, s: int) -> float:
-    """Time that an eviction to the host waits, ns: none for a copy that is there; inf: no way."""
+    """Time that an eviction to the host waits, ns: none if a copy is there; infinity: no way."""
     if state.link[0].is_online == 0:
         return math.inf
     move = state.moves[s]
     if move.is_on_host != 0:
-        return float(max(move.busy_until_ns - state.next_free[0], 0))
+        return 0.0
     if not can_be_moved(state, s):
         return math.inf
-    return float(free_at_ns(state, TO_HOST) - state.next_free[0] + move.to_host_ns)
+    return float(state.link[0].queue_ns + move.to_host_ns)
 
 
 @inlineable
@@ -132,15 +132,13 @@ def return_queue(state: State, s: int) -> float:
 
 @inlineable
 def cheaper(state: State, s: int, recompute: float, move: float) -> float:
-    """Give the lower of what computing again costs and what moving does; so the storage will go.
+    """Give the lower of what computing again costs and what moving does, ns.
 
-    If it is chosen, it goes to the host where moving costs no more, else it is dropped.
+    Infinity while the storage is being copied: till then its bytes stay, however it is to go.
     """
-    if state.link[0].is_online == 0:
-        return recompute
-    is_moved = move <= recompute and move < math.inf
-    state.moves[s].goes_to_host = is_moved
-    return move if is_moved else recompute
+    if state.link[0].is_online != 0 and state.moves[s].busy_until_ns > state.next_free[0]:
+        return math.inf
+    return min(recompute, move)
 
 
 @inlineable

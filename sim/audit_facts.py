@@ -138,6 +138,7 @@ FINDINGS = {
     "STILL_NEEDED": "a policy freed a storage that is referenced or waited for",
     "SCORE_MISMATCH": "the victim's score is not what its definition gives",
     "NOT_THE_MINIMUM": "another storage of the pool should have been the victim",
+    "DEARER_WAY": "a victim was dropped or moved to the host where the other costs less",
     "NOT_ON_HOST": "a transfer from the host, or a discard, of what is not there",
     "WAITS_FOR_EVER": "an action waited for something that never comes",
     "UNEXPECTED_ACTION": "another action was due",

@@ -1,7 +1,8 @@
 """The auditor of replays whose heuristic moves data: derives transfers, stalls and host memory.
 
 From the log it takes which storage is evicted, and which is copied ahead of any need. When each
-copy begins and ends, who waits for it, and what is on the host then, is derived.
+copy begins and ends, who waits for it, and what is on the host then, is derived; and so is whether
+a victim went the way that costs less.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from math import inf
 from typing import Any
 
 from .audit import Audit, End
+from .audit_addresses import declared
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_ledger import COLUMNS, Ledger
-from .audit_scores import check_choice
+from .audit_scores import check_choice, return_cost
+from .heuristics.registry import ON_DEMAND
 from .links import Link, find_link
 from .state import MAX_CLOCK
 
@@ -51,14 +54,35 @@ class MovingLedger(Ledger):
         taken = self.duration(storage, True) + self.duration(storage, False)
         return taken < inf and self.host + storage.size <= self.host_limit
 
-    def move_ns(self, storage: Storage) -> float:
-        """Give how long an eviction to the host waits, and a copy back takes."""
-        back = self.duration(storage, False)
+    def cheaper(self, storage: Storage, recompute_ns: float) -> float:
+        """Give the lower cost of computing again and of moving; infinity while it is copied."""
+        if self.busy.get(storage, 0) > self.clock:
+            return inf
+        return min(recompute_ns, self.wait_ns(storage) + self.duration(storage, False))
+
+    def wait_ns(self, storage: Storage) -> float:
+        """Give how long an eviction to the host waits, of what is not being copied."""
         if storage in self.on_host:
-            return max(self.busy[storage] - self.clock, 0) + back
+            return 0
         if not self.can_move(storage):
             return inf
-        return self.free_at(True) - self.clock + self.duration(storage, True) + back
+        return self.free_at(True) - self.clock + self.duration(storage, True)
+
+    def check_way(self, row: Row, victim: Storage, returns_ahead: bool) -> None:
+        """Compare whether a victim without a host copy goes to the host with what that costs.
+
+        Of a copy back that may begin ahead of its use, all, none or some is hidden, and it stands
+        behind those of all that is away: what could not be right in any case is found.
+        """
+        recompute, wait = return_cost(victim), self.wait_ns(victim)
+        least = most = self.duration(victim, False)
+        if returns_ahead:
+            away = (self.duration(s, False) for s in self.on_host if s.away)
+            least, most = 0, most + sum(away)
+        if row.action == "offload" and wait + least > recompute:
+            raise row.fail("DEARER_WAY", f"{wait + least} ns, computing it again {recompute}")
+        if row.action == "evict" and wait + most <= recompute and not victim.banished:
+            raise row.fail("DEARER_WAY", f"{recompute} ns, moving it {wait + most}")
 
     def wait(self, until: int, storage: Storage, cause: int) -> None:
         """Compare a stall up to a time, if it is to come."""
@@ -129,6 +153,12 @@ class MovingAudit(Audit):
     """A replay that is told its victims, and what is copied ahead, by the log."""
 
     ledger: MovingLedger
+
+    @property
+    def returns_ahead(self) -> bool:
+        """Whether copies back begin ahead of their use."""
+        heuristic = declared(self.row["method"])
+        return heuristic is None or heuristic.moves != ON_DEMAND
 
     def opened(self, events: Any, layout: Any) -> MovingLedger:
         """Give the ledger of a log."""
@@ -213,6 +243,8 @@ class MovingAudit(Audit):
         if ledger.due is None:
             raise Contradiction("LOG_ENDS_EARLY", f"call {call.number} needs {wanted} bytes")
         victim, scores = ledger.victim(ledger.due), self.scores()
+        if victim not in ledger.on_host:
+            ledger.check_way(ledger.due, victim, self.returns_ahead)
         if victim in ledger.on_host:
             ledger.wait(ledger.busy[victim], victim, call.number)
             row = ledger.take("evict", "it is on the host")

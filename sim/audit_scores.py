@@ -36,6 +36,11 @@ def _descendants(storage: Storage) -> set[Storage]:
     return _evicted(storage, Storage.children)
 
 
+def return_cost(storage: Storage) -> int:
+    """Give what computing a storage again takes now, with what is evicted above it."""
+    return storage.cost + _total(_ancestors(storage))
+
+
 def _total(storages: set[Storage]) -> int:
     """Sum the costs of storages."""
     return sum(s.cost for s in storages)
@@ -52,7 +57,7 @@ def _quotient(numerator: float, *factors: float) -> float:
 COSTS: dict[str, Callable[[Ledger, Storage], int]] = {
     "estar": lambda _, s: s.cost + _total(_ancestors(s)) + _total(_descendants(s)),
     "eq": lambda ledger, s: s.cost + ledger.classes.cost(s.evicted_neighbors()),
-    "ancestors": lambda _, s: s.cost + _total(_ancestors(s)),
+    "ancestors": lambda _, s: return_cost(s),
     "local": lambda _, s: s.cost,
     "one": lambda _, _s: 1,
 }
@@ -73,8 +78,8 @@ def _neighborhood(ledger: Ledger, s: Storage) -> float:
 
 
 def _offload(ledger: Ledger, s: Storage) -> float:
-    """Give the cheaper of h_DTR_eq's cost and of moving, over size and staleness."""
-    cost = min(COSTS["eq"](ledger, s), ledger.move_ns(s))
+    """Give the lower of h_DTR_eq's cost and of moving, over size and staleness."""
+    cost = ledger.cheaper(s, COSTS["eq"](ledger, s))
     return _quotient(cost, s.size, ledger.clock - s.last_access)
 
 

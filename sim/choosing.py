@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from . import classes, neighborhood
 from .engine import ASK_PYTHON, NAN_SCORE
-from .jit import call_at, kernel
+from .jit import call_at, kernel, shared_kernel
 from .nextuse import look_ahead, look_back
 from .pool import HOLE, tidy
 from .program import Program
@@ -31,6 +31,7 @@ from .state import (
 Score = Callable[[State, int], float]
 Choose = Callable[[Program, State, int], int]
 INFINITY = float("inf")
+MANY_MISSES = 4  # bounds that were not exact, till a heap of what may yet win pays
 BOUNDED = NEEDS_ANCESTORS | NEEDS_DESCENDANTS | NEEDS_CLASSES  # kept as lower bounds
 
 
@@ -128,8 +129,59 @@ def lowest_of(state: State, end: int) -> int:
     return place
 
 
+@kernel
+def goes_before(state: State, one: int, other: int) -> bool:
+    """Say whether a place of a scan has the lower value; of equals, the later one."""
+    scores = state.scores
+    return bool(scores[one] < scores[other] or (scores[one] == scores[other] and one > other))
+
+
+@shared_kernel
+def sink(state: State, k: int, count: int) -> None:
+    """Let an entry of the heap of places in ``victims`` sink to where it belongs."""
+    heap = state.victims
+    while 2 * k + 1 < count:
+        child = 2 * k + 1
+        if child + 1 < count and goes_before(state, heap[child + 1], heap[child]):
+            child += 1
+        if not goes_before(state, heap[child], heap[k]):
+            return
+        heap[k], heap[child] = heap[child], heap[k]
+        k = child
+
+
+@shared_kernel
+def heap_up_to(state: State, end: int, most: float) -> None:
+    """Make a heap of the places of a scan's values of at most so much; its length stands last."""
+    pool, scores, heap, count = state.pool, state.scores, state.victims, 0
+    for i in range(end):
+        if scores[i] <= most and pool[i] != HOLE:
+            heap[count] = i
+            count += 1
+    for k in range(count // 2 - 1, -1, -1):
+        sink(state, k, count)
+    heap[len(heap) - 1] = count
+
+
+@kernel
+def lowest_left(state: State, end: int, misses: int, most: float) -> int:
+    """Find what `lowest_of` does, after the value of the lowest has risen, at most to so much."""
+    heap = state.victims
+    if misses < MANY_MISSES:
+        return lowest_of(state, end)
+    if misses == MANY_MISSES:
+        heap_up_to(state, end, most)
+    else:
+        sink(state, 0, heap[len(heap) - 1])
+    return heap[0]  # type: ignore[no-any-return]
+
+
 def _make_bounding_choose(score: Score, needs: int) -> Choose:
-    """Score by lower bounds, then make exact the lowest, until the lowest is exact."""
+    """Score by lower bounds, then make exact the lowest, until the lowest is exact.
+
+    What scores more by its bound than another does exactly is out of it: after some misses, a heap
+    is made of the rest.
+    """
     has_classes = needs & NEEDS_CLASSES
     looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
 
@@ -137,7 +189,7 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
         tidy(state)
         run, pool, scores = state.run[0], state.pool, state.scores
         end, must_be_exact = run.pool_end, has_classes and run.class_floor_ns < 0
-        lowest, place = INFINITY, -1
+        lowest, place, misses, best = INFINITY, -1, 0, INFINITY
         for i in range(end):
             s = pool[i]
             if s == HOLE:
@@ -165,15 +217,15 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
                         return take(state, pool[i], 0.0)
                     if scores[i] != scores[i]:
                         return NAN_SCORE
-                place = lowest_of(state, end)
+                place, misses = lowest_of(state, end), 0
             bring_up_to_date(program, state, pool[place])
             value = score(state, pool[place])
             if value == scores[place]:
                 return take(state, pool[place], value)
             if value != value:
                 return NAN_SCORE
-            scores[place] = value
-            place = lowest_of(state, end)
+            scores[place], best, misses = value, min(best, value), misses + 1
+            place = lowest_left(state, end, misses, best)
 
     return choose
 

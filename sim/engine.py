@@ -10,7 +10,7 @@ from . import memory, neighborhood
 from .classes import join
 from .events import NOTHING, log
 from .jit import call_at, kernel, shared_kernel
-from .moving import begin_return, bring_ahead, is_away, save_ahead, wait_to_read
+from .moving import begin_return, bring_ahead, is_away, note_queue, save_ahead, wait_to_read
 from .opcodes import BANISH, EVICT, OK, OOM, PIN, THRASHED
 from .placed_results import bytes_taken_over, list_taken_over, log_call, own_bytes
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
@@ -261,6 +261,8 @@ def evict_what_is_chosen(program: Program, state: State, c: int, choose: int) ->
     count = here.victims
     if count == 0:
         neighborhood.note_choice(state)
+        if state.link[0].is_online:
+            note_queue(state)
         count = call_at(choose, program, state, c)
     if count == NAN_SCORE:
         return NOT_A_NUMBER

@@ -3,19 +3,23 @@
 A copy begins when its stream is free, has its bytes where it goes from then on, and takes a time
 known then: nothing stands in a queue, and nobody waits for what never comes. A storage that is on
 the host alone stays resident to all that looks for what has to be computed again.
+
+What is copied ahead is decided at every call, so that little may be looked at: what is used first
+of what is away is known until that changes, and what was not worth saving is not looked at again.
 """
 
 from __future__ import annotations
 
 from .events import NOTHING, count_eviction, log
 from .jit import inlineable, kernel, shared_kernel
+from .neighborhood import UP, reach
 from .nextuse import next_use_from, ns_between
 from .opcodes import DISCARD, EVICT, OFFLOAD, PREFETCH, SAVE, STALL
 from .pool import HOLE, enter, leave
 from .program import Program
 from .state import MAX_CLOCK, REVIVED, State
 
-HURRY = 4  # a copy back begins when its use is no farther than so many times all copies back
+HURRY = 2  # a copy back begins when its use is no farther than so many times all copies back
 TO_HOST, FROM_HOST = 1, 2  # of State.next_free
 
 
@@ -66,30 +70,64 @@ def free_at_ns(state: State, stream: int) -> int:
     return free  # type: ignore[no-any-return]
 
 
+@kernel
+def note_queue(state: State) -> None:
+    """Note how long a copy to the host would wait to begin, once for all scores of a choice."""
+    state.link[0].queue_ns = free_at_ns(state, TO_HOST) - state.next_free[0]
+
+
 @inlineable
 def can_be_moved(state: State, s: int) -> bool:
-    """Say whether a storage can be brought to the host, and back."""
-    link, move = state.link[0], state.moves[s]
-    if move.to_host_ns > MAX_CLOCK or move.from_host_ns > MAX_CLOCK:
+    """Say whether a storage can be brought to the host; with no way back there is none there."""
+    if state.moves[s].to_host_ns > MAX_CLOCK:
         return False
-    size = state.storages[s].size_bytes
-    return bool(link.host_bytes + size <= link.host_limit_bytes)
-
-
-@kernel
-def stays_on_host(state: State, s: int) -> bool:
-    """Say whether a storage that is evicted for want of memory will be on the host."""
-    move = state.moves[s]
-    if state.storages[s].residence == REVIVED:  # nothing will ever read it
-        return False
-    return bool(move.is_on_host != 0 or (move.goes_to_host != 0 and can_be_moved(state, s)))
+    host_bytes = state.link[0].host_bytes + state.storages[s].size_bytes
+    return bool(host_bytes <= state.link[0].host_limit_bytes)
 
 
 @shared_kernel
-def go_away(state: State, s: int) -> None:
+def stays_on_host(program: Program, state: State, s: int) -> bool:
+    """Say whether a storage that is evicted for want of memory will be on the host.
+
+    So it will where it can, if it then is back for no more than what computing it again takes now:
+    its own cost, and that of what is evicted above it.
+    """
+    move = state.moves[s]
+    if state.storages[s].residence == REVIVED:  # nothing will ever read it
+        return False
+    if move.is_on_host:
+        return True
+    if not can_be_moved(state, s):
+        return False
+    wait_ns = state.link[0].queue_ns + move.to_host_ns
+    recompute_ns = state.storages[s].cost_ns + reach(program, state, s, UP)[2]
+    return bool(wait_ns + unhidden_return_ns(program, state, s) <= recompute_ns)
+
+
+@kernel
+def unhidden_return_ns(program: Program, state: State, s: int) -> int:
+    """Give what is left to wait for of a copy back when its storage is used.
+
+    Without copies ahead that is all of it. With them, it is hidden while the model computes until
+    that use, behind the copies back of all that is away.
+    """
+    back_ns, now = state.moves[s].from_host_ns, state.run[0].current_call
+    use = next_use_from(program, s, now)
+    if state.link[0].prefetches == 0 or use < 0:
+        return back_ns  # type: ignore[no-any-return]
+    left_ns: int = state.link[0].away_ns + back_ns - ns_between(program, now, use)
+    return max(left_ns, 0)
+
+
+@shared_kernel
+def go_away(program: Program, state: State, s: int) -> None:
     """Let a storage be on the host alone."""
     link, move = state.link[0], state.moves[s]
     leave(state, s)
+    if link.prefetches:
+        note_next_use(program, state, s, state.run[0].current_call)
+        if link.away == 0 or (link.first_back != NOTHING and comes_before(state, s)):
+            link.first_back = s
     move.is_away = 1
     move.away_slot = link.away
     state.away[link.away] = s
@@ -107,6 +145,8 @@ def come_back(state: State, s: int) -> None:
     state.away[slot] = last
     state.moves[last].away_slot = slot
     state.moves[s].is_away = 0
+    if link.first_back == s:
+        link.first_back = NOTHING
 
 
 @shared_kernel
@@ -125,7 +165,7 @@ def leave_for_host(program: Program, state: State, s: int, cause_call: int) -> N
         state.memory[0].used_bytes -= size
         log_copy(state, OFFLOAD, s, start, cause_call)
         wait_until(state, end, s, cause_call)
-    go_away(state, s)
+    go_away(program, state, s)
 
 
 @kernel
@@ -195,10 +235,8 @@ def bring_ahead(program: Program, state: State, c: int) -> None:
     link, memory, call = state.link[0], state.memory[0], program.calls[c]
     while link.away > 0 and free_at_ns(state, FROM_HOST) == state.next_free[0]:
         s = next_used(program, state, c)
-        if s == NOTHING:
-            return
-        use = next_use_from(program, s, c)
-        if ns_between(program, c, use) > HURRY * link.away_ns:
+        use = state.moves[s].next_use
+        if use == len(program.calls) or ns_between(program, c, use) > HURRY * link.away_ns:
             return
         wanted = state.storages[s].size_bytes + call.result_bytes + call.workspace_bytes
         if memory.used_bytes + wanted > memory.budget_bytes:
@@ -222,10 +260,13 @@ def save_ahead(program: Program, state: State, c: int) -> None:
 
 @shared_kernel
 def worth_saving(program: Program, state: State, c: int) -> int:
-    """Find what of the pool the trace uses last, and can be back by then."""
+    """Find what of the pool the trace uses last, and can be back by then.
+
+    If there is nothing, nothing of the pool is looked at again until it comes in anew.
+    """
     found, latest = NOTHING, 0
     back_ns = state.link[0].away_ns  # the copies back that come before
-    for i in range(state.run[0].pool_end):
+    for i in range(state.link[0].passed_over, state.run[0].pool_end):
         s = state.pool[i]
         if s == HOLE or state.moves[s].is_on_host or state.storages[s].size_bytes == 0:
             continue
@@ -235,16 +276,41 @@ def worth_saving(program: Program, state: State, c: int) -> int:
         until_use = ns_between(program, c, use)
         if until_use >= state.moves[s].to_host_ns + back_ns + state.moves[s].from_host_ns:
             found, latest = s, use
+    if found == NOTHING:
+        state.link[0].passed_over = state.run[0].pool_end
     return found
+
+
+@kernel
+def note_next_use(program: Program, state: State, s: int, c: int) -> None:
+    """Note which call from a given one on uses a storage next; the number of calls if none does."""
+    use = next_use_from(program, s, c)
+    state.moves[s].next_use = use if use >= 0 else len(program.calls)
+
+
+@kernel
+def comes_before(state: State, s: int) -> bool:
+    """Say whether a storage is used before what was first so far; of equals, the older one is."""
+    first = state.link[0].first_back
+    use, other = state.moves[s].next_use, state.moves[first].next_use
+    return bool(use < other or (use == other and s < first))
 
 
 @shared_kernel
 def next_used(program: Program, state: State, c: int) -> int:
-    """Find the storage, of those on the host alone, that the trace uses first from a call on."""
-    found, first = NOTHING, len(program.calls)
-    for i in range(state.link[0].away):
+    """Find the storage, of those on the host alone, that the trace uses first from a call on.
+
+    A storage that is used comes back, so that what is noted changes no more while it is away; but
+    where an update in place took its bytes, by the call that used it.
+    """
+    link = state.link[0]
+    if link.first_back != NOTHING and state.moves[link.first_back].next_use >= c:
+        return link.first_back  # type: ignore[no-any-return]
+    link.first_back = NOTHING
+    for i in range(link.away):
         s = state.away[i]
-        use = next_use_from(program, s, c)
-        if use >= 0 and (use < first or (use == first and s < found)):
-            found, first = s, use
-    return found
+        if state.moves[s].next_use < c:
+            note_next_use(program, state, s, c)
+        if link.first_back == NOTHING or comes_before(state, s):
+            link.first_back = s
+    return link.first_back  # type: ignore[no-any-return]

@@ -51,11 +51,12 @@ def tidy(state: State) -> None:
 @shared_kernel
 def _close_holes(state: State) -> None:
     run = state.run[0]
-    end = 0
+    end, passed_over = 0, 0
     for i in range(run.pool_end):
         s = state.pool[i]
         if s != HOLE:
             state.pool[end] = s
             state.storages[s].pool_slot = end
             end += 1
-    run.pool_end = end
+            passed_over += i < state.link[0].passed_over
+    run.pool_end, state.link[0].passed_over = end, passed_over

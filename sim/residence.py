@@ -123,7 +123,7 @@ def evict(program: Program, state: State, s: int, action: int, cause_call: int) 
     For want of memory it may go to the host instead; what the policy drops is nowhere any more.
     """
     if state.link[0].is_online:
-        if action == EVICT and stays_on_host(state, s):
+        if action == EVICT and stays_on_host(program, state, s):
             leave_for_host(program, state, s, cause_call)
             return
         if lose_host_copy(state, s):
@@ -220,7 +220,7 @@ def hand_over(program: Program, state: State, count: int) -> None:
     for i in range(count):
         s = state.victims[i]
         if state.link[0].is_online and state.moves[s].is_on_host:
-            go_away(state, s)
+            go_away(program, state, s)
         else:
             vacate(program, state, s)
         if state.holds[s].is_pinned:

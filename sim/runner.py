@@ -155,7 +155,10 @@ class Run:
         state.link["is_half_duplex"] = link.duplex == "half"
         state.link["now_ns"] = state.next_free[0]
         state.moves["arrival"] = state.moves["departure"] = NO_TRANSFER
-        state.moves["to_host_ns"], state.moves["from_host_ns"] = _durations(self.program, link)
+        out, back = _durations(self.program, link)
+        if self.is_online:  # what could not come back does not go
+            out = np.where(back > MAX_CLOCK, NO_LIMIT, out)
+        state.moves["to_host_ns"], state.moves["from_host_ns"] = out, back
 
     def ask_memory(self, request: int, subject: int = 0) -> int:
         """Ask the memory model, one with addresses, for something (`serving.py`)."""
@@ -238,20 +241,26 @@ class Run:
         return np.concatenate(self._chunks)
 
 
-_known_durations: WeakKeyDictionary[Program, tuple[Link, Durations]] = WeakKeyDictionary()
+MANY_LINKS = 16
+_known_durations: WeakKeyDictionary[Program, dict[Link, Durations]] = WeakKeyDictionary()
 
 
 def _durations(program: Program, link: Link) -> Durations:
-    """Give how long each storage takes to the host and back, ns; the last answer is kept."""
-    known = _known_durations.get(program)
-    if known is None or known[0] != link:
+    """Give how long each storage takes to the host and back, ns; the last answers are kept.
+
+    Working them out takes longer than a short run.
+    """
+    known = _known_durations.setdefault(program, {})
+    if link not in known:
+        if len(known) == MANY_LINKS:
+            known.clear()
         sizes, place = np.unique(program.storages["size_bytes"][:-1], return_inverse=True)
         out, back = (
             np.array([_or_no_limit(way(size)) for size in sizes.tolist()], np.int64)[place]
             for way in (link.to_host_ns, link.from_host_ns)
         )
-        known = _known_durations[program] = link, (out, back)
-    return known[1]
+        known[link] = out, back
+    return known[link]
 
 
 def _or_no_limit(value: int | None) -> int:

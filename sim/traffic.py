@@ -20,6 +20,9 @@ LINK_FIELDS = np.dtype(
         ("is_planned", "i8"),  # a plan does
         ("prefetches", "i8"),  # it brings back what the trace uses next, ahead of that
         ("away_ns", "i8"),  # time that copies back of all that is on the host alone would take
+        ("passed_over", "i8"),  # what stands before that place of the pool is not to be saved
+        ("queue_ns", "i8"),  # at the latest choice, until a copy to the host could begin
+        ("first_back", "i8"),  # of these, what is used next; -1: not known
         ("away", "i8"),  # so many storages are on the host alone: State.away[0:away]
         ("now_ns", "i8"),  # transfers have been followed up to here, as the clock reads
         ("issued", "i8"),  # transfers so far
@@ -69,8 +72,8 @@ MOVE_FIELDS = np.dtype(
         ("busy_until_ns", "i8"),  # the latest copy of it ends then, as the clock reads
         ("readable_at_ns", "i8"),  # the latest copy back likewise
         ("away_slot", "i4"),  # index into State.away
+        ("next_use", "i4"),  # the call that uses it next, noted when it went away
         ("is_away", "u1"),  # on the host alone
-        ("goes_to_host", "u1"),  # as it was scored last: moving it is cheaper than computing it
     ],
     align=True,
 )
