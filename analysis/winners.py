@@ -46,7 +46,8 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
     -------
     dict of dict
         Trace -> link, ``none`` first, then from the slowest on -> points as of `curves`, a line
-        for each method, with a column `family`.
+        for each method, with a column `family`. A method that was run with a link and without is
+        two: the other is called ``METHOD, no link``.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
     """
     table = check_table(table)
     require_alike(table, OPTIONS, "link")
-    table = table.assign(link=link_of(table), family=families(table), line=table["method"])
+    table = table.assign(link=link_of(table), family=families(table), line=_lines(table))
     if table["link"].eq(NO_LINK).all():
         raise InputError("table: no run with a link: sweep methods that move data with --device")
     found: dict[str, dict[str, pd.DataFrame]] = {}
@@ -70,6 +71,12 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
                 points = curves(there)
                 found[trace][link] = points.assign(family=points["line"].map(names))
     return found
+
+
+def _lines(table: pd.DataFrame) -> pd.Series[str]:
+    """Name methods; what one with a link does without it is no further seed of it, but a line."""
+    method, moves = table["method"].astype(str), link_of(table).ne(NO_LINK)
+    return method.mask(~moves & method.isin(method[moves]), method + f", {link_label(NO_LINK)}")
 
 
 def with_best_recomputing(places: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
