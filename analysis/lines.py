@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from ..result import NO_LINK
 from .labels import NOTE_SIZE, bytes_text
 from .layout import GRID_COLOR, NOTE_COLOR, Panel, Sheet
 from .marks import (
@@ -248,7 +249,7 @@ def _mark_entries(points: pd.DataFrame, panels: Sequence[PanelOfLines]) -> list[
     if points["planned"].any() and not points["planned"].all():
         entries += kind_entries()
     if any(panel.bounds is not None and not panel.bounds.empty for panel in panels):
-        entries.append(bound_entry())
+        entries.append(bound_entry(beside_moves=points["link"].ne(NO_LINK).any()))
     if "is_optimal" in points and points["is_optimal"].eq(True).any():
         entries.append(ring_entry())
     if "static_plan" in points:
