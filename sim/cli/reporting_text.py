@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..opcodes import EVICT, OFFLOAD, PREFETCH
+from ..opcodes import EVICT, OFFLOAD, PREFETCH, SAVE
 from ..pages.glossary import GLOSSARY
 from .output import format_bytes, format_count, format_ns, print_fields, print_table
 from .stories import print_instant
@@ -93,7 +93,8 @@ def memory_lines(chart: dict[str, Any]) -> list[str]:
     steps = chart["steps"]
     again = rows["time"][steps["first"][steps["again"] == 1]]
     strips = [("evicted", rows["time"][rows["action"] == EVICT]), ("recomputed", again)]
-    for label, action in (("offloaded", OFFLOAD), ("prefetched", PREFETCH)):
+    moves = (("offloaded", OFFLOAD), ("copied ahead", SAVE), ("prefetched", PREFETCH))
+    for label, action in moves:
         if (rows["action"] == action).any():
             strips.append((label, rows["time"][rows["action"] == action]))
     for label, times in strips:

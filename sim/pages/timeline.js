@@ -7,7 +7,7 @@ const POINTS_APART = 3; // pixels a bin
 const MARGIN = 0.5; // of the window, drawn at each side of it: moving within it draws no data anew
 const STRIP_BINS = 240;
 const STRIPS = [["evicted", "evict"], ["recomputed", "recompute"], ["offloaded", "offload"],
-  ["prefetched", "prefetch"]];
+  ["copied ahead", "save"], ["prefetched", "prefetch"]];
 const STRIP = 0.075; // of the height of the plot
 const FAR_BUDGET = 2.5;
 const NARROW = 600; // pixels
