@@ -153,7 +153,7 @@ def accesses_figure(table: pd.DataFrame) -> Figure:
     require_columns(table, ["metadata_accesses"])
     counted = table[table["metadata_accesses"].notna()]
     if counted.empty:
-        raise InputError("table: metadata_accesses is empty in every row; sweep with counting on")
+        raise InputError("table: no metadata_accesses in any row: sweep with --count-accesses")
     return _by_trace(curves(counted, "metadata_accesses"), ACCESSES)
 
 

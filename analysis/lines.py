@@ -249,7 +249,7 @@ def _mark_entries(points: pd.DataFrame, panels: Sequence[PanelOfLines]) -> list[
     if points["planned"].any() and not points["planned"].all():
         entries += kind_entries()
     if any(panel.bounds is not None and not panel.bounds.empty for panel in panels):
-        entries.append(bound_entry(bool(points["link"].ne(NO_LINK).any())))
+        entries.append(bound_entry(beside_moves=bool(points["link"].ne(NO_LINK).any())))
     if "is_optimal" in points and points["is_optimal"].eq(True).any():
         entries.append(ring_entry())
     if "static_plan" in points:

@@ -80,8 +80,8 @@ def dotted_entry() -> Artist:
     return Line2D([], [], label=label, **dotted_options("black"))
 
 
-def bound_entry(has_transfers: bool) -> Artist:
-    """Legend entry of the area that no run can reach; where some move data, the others alone."""
+def bound_entry(beside_moves: bool = False) -> Artist:
+    """Legend entry of the area that no run can reach; beside runs that move data, none without."""
     face, edge = BOUND_COLORS
-    label = "below the lower bound" + " without transfers" * has_transfers
+    label = "below the lower bound" + (" without a link" if beside_moves else "")
     return Patch(facecolor=face, edgecolor=edge, lw=0.8, label=label)

@@ -50,13 +50,16 @@ if TYPE_CHECKING:
     from ..result import RunResult
 
 COMPUTE, RECOMPUTE = ACTIONS.index("compute"), ACTIONS.index("recompute")
+PREFETCH = ACTIONS.index("prefetch")
 
 # What a result is at a step: its colour, from dark to light in grey too, and what the legend says.
-KEPT, AGAIN, DROPPED = 0, 1, 2
+KEPT, AGAIN, DROPPED, BACK, AWAY = range(5)
 STATES = (
     ("#0072B2", "in memory since it was computed"),
     ("#E69F00", "in memory, computed again"),
     ("#F6DDE6", "dropped, computed again later"),
+    ("#009E73", "in memory, back from the host"),
+    ("#C8E9DD", "on the host, back later"),
 )
 
 # The picture has at most so many rows and columns; what falls together is averaged.
@@ -83,7 +86,7 @@ class Stretches:
     begin, end : ndarray of int
         Its first step, and the step after its last.
     state : ndarray of int
-        `KEPT`, `AGAIN` or `DROPPED`.
+        `KEPT`, `AGAIN`, `DROPPED`, or of what the host held, `BACK` or `AWAY`.
     share : ndarray of float
         Its bytes as a part of all that its call makes.
     n_rows : int
@@ -270,22 +273,24 @@ def _stretches(run: RunResult) -> tuple[NDArray[np.int64], ...]:
     last = int(begins.sum())
     storages = np.asarray(run.events["storage"])
     change = np.sign(np.diff(np.asarray(run.events["memory_after_bytes"]), prepend=0))
+    is_back = np.asarray(run.events["action"]) == PREFETCH
     count = len(run.storages["bytes"])
     copies, since = [0] * count, [-1] * count  # step since which it is in memory, or is not
-    stays = [0] * count  # how often it has come into memory
+    stays = [KEPT] * count  # the state of the last stay in memory
     found: list[tuple[int, int, int, int]] = []
-    for s, sign, now in zip(storages.tolist(), change.tolist(), step.tolist(), strict=True):
+    for s, sign, now, back in zip(
+        *map(np.ndarray.tolist, (storages, change, step, is_back)), strict=True
+    ):
         copies[s] += sign
         if sign > 0 and copies[s] == 1:
-            if stays[s]:
-                found.append((s, since[s], now, DROPPED))
-            since[s], stays[s] = now, stays[s] + 1
+            if since[s] >= 0:
+                found.append((s, since[s], now, AWAY if back else DROPPED))
+                stays[s] = BACK if back else AGAIN
+            since[s] = now
         elif sign < 0 and copies[s] == 0:
-            found.append((s, since[s], now + 1, KEPT if stays[s] == 1 else AGAIN))
+            found.append((s, since[s], now + 1, stays[s]))
             since[s] = now + 1
-    found += [
-        (s, since[s], last, KEPT if stays[s] == 1 else AGAIN) for s in range(count) if copies[s] > 0
-    ]
+    found += [(s, since[s], last, stays[s]) for s in range(count) if copies[s] > 0]
     columns = np.array(found, np.int64).reshape(-1, 4).T
     return tuple(columns)
 

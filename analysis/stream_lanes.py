@@ -60,7 +60,7 @@ KINDS = {
     "recompute": ("computed again", "#882255"),
     "stall": ("waiting", "#E69F00"),
     "offload": ("offloaded", "#0072B2"),
-    "save": ("copied ahead", "#56B4E9"),
+    "save": ("copied ahead", "#CC79A7"),
     "prefetch": ("prefetched", "#009E73"),
 }
 LANES = {

@@ -53,7 +53,8 @@ CATEGORIES = {
     "backward": ("made in the backward pass", "#F3DFA2"),
 }
 STRIPS = {"evict": "evicted", "recompute": "recomputed"}
-MOVING = {"offload": "offloaded", "prefetch": "prefetched"}  # likewise, where there are transfers
+# Likewise, where there are transfers.
+MOVING = {"offload": "offloaded", "save": "copied ahead", "prefetch": "prefetched"}
 STRIP_SIZE = 6.0
 
 # Parts of the time axis: each keeps its extremes of memory, and its number of events.

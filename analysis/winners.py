@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import InputError
 from ..result import NO_LINK, OPTIONS
-from .link_names import rate
+from .link_names import link_label, rate
 from .summaries import curves, line_order, trace_order
 from .tables import check_table, link_of, require_alike
 
@@ -45,7 +45,8 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
     -------
     dict of dict
         Trace -> link, ``none`` first, then from the slowest on -> points as of `curves`, a line
-        for each method, with a column `family`.
+        for each method, with a column `family`. A method that was run with a link and without is
+        two: the other is called ``METHOD, no link``.
 
     Raises
     ------
@@ -54,15 +55,13 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
     """
     table = check_table(table)
     require_alike(table, OPTIONS, "link")
-    table = table.assign(link=link_of(table), family=families(table), line=table["method"])
+    table = table.assign(link=link_of(table), family=families(table), line=_lines(table))
     if table["link"].eq(NO_LINK).all():
         raise InputError("table: no run with a link: sweep methods that move data with --device")
     found: dict[str, dict[str, pd.DataFrame]] = {}
     for trace in trace_order(table["trace"]):
         runs = table[table["trace"].eq(trace)]
-        is_plain = runs["link"].eq(NO_LINK)
-        moving = runs.loc[~is_plain, "method"].unique()
-        stays = runs[is_plain & ~runs["method"].isin(moving)]  # what a link is nothing to
+        stays = runs[runs["link"].eq(NO_LINK)]
         found[trace] = {}
         for link in sorted(set(runs["link"]) | {NO_LINK}, key=_speed):
             own = runs[runs["link"].eq(link)]
@@ -72,6 +71,12 @@ def points_by_link(table: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
                 points = curves(there)
                 found[trace][link] = points.assign(family=points["line"].map(names))
     return found
+
+
+def _lines(table: pd.DataFrame) -> pd.Series[str]:
+    """Name methods; what one with a link does without it is no further seed of it, but a line."""
+    method, moves = table["method"].astype(str), link_of(table).ne(NO_LINK)
+    return method.mask(~moves & method.isin(method[moves]), method + f", {link_label(NO_LINK)}")
 
 
 def with_best_recomputing(places: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

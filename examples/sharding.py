@@ -24,15 +24,15 @@ from rematsim.opcodes import CONSTANT
 from rematsim.traces.trace import Trace
 
 GIB = 2**30
-AHEAD = 2  # units gathered at once: the one that runs, and the one that is fetched for it
+AHEAD = 2  # units gathered at once: the one that runs, and the one that is fetched beside it
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a step: its weights, the largest unit of them, the optimizer's state, the peak."""
+    """Bytes of a step: weights, the largest units that are gathered at once, optimizer, peak."""
 
     weights: int
-    unit: int
+    units: int
     optimizer: int
     peak: int
 
@@ -49,7 +49,8 @@ def sizes_of(trace: Trace, unit: str) -> Sizes:
             found = re.match(unit, name)
             units[found[0] if found else ""] += int(size)
     run = rematsim.simulate(trace, "h_DTR_eq", "unlimited")
-    return Sizes(kinds["param"], max(units.values(), default=0), kinds["state"], run.peak_bytes)
+    at_once = sum(size for _, size in units.most_common(AHEAD))
+    return Sizes(kinds["param"], at_once, kinds["state"], run.peak_bytes)
 
 
 def gathered(sizes: Sizes, shards: int, kept: int) -> float:
@@ -58,7 +59,7 @@ def gathered(sizes: Sizes, shards: int, kept: int) -> float:
     After the forward pass each unit stays, until the backward pass, in parts over ``kept`` devices.
     """
     stay = sizes.weights / kept - sizes.weights / shards
-    return stay + AHEAD * sizes.unit * (1 - 1 / kept)
+    return stay + sizes.units * (1 - 1 / kept)
 
 
 def saved(sizes: Sizes, shards: int, kept: int, on_host: bool) -> float:
@@ -109,7 +110,7 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--optimizer-on-host", action="store_true")
     chosen = options.parse_args(arguments)
     sizes = sizes_of(rematsim.load_trace(chosen.trace), chosen.unit)
-    told = ("weights", "unit", "optimizer", "peak")
+    told = ("weights", "units", "optimizer", "peak")
     parts = ", ".join(f"{name} {gibibytes(getattr(sizes, name))}" for name in told)
     sys.stdout.write(f"{parts}\n{table(sizes, chosen).to_string(index=False, col_space=11)}\n")
 

@@ -329,6 +329,8 @@ def _hint(name: str) -> str:
 
     if is_planner(name.partition("(")[0].strip()):
         return " (it is a planner: see plan, or --method of sweep)"
+    if "," in name.partition("(")[0]:
+        return " (one is asked for: sweep and compare take several)"
     lowered = {known.lower(): known for known in _factories}
     close = difflib.get_close_matches(name.lower(), lowered, 1, 0.5)
     return f" (did you mean {lowered[close[0]]}?)" if close else ""

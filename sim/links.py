@@ -151,7 +151,7 @@ def find_link(text: str) -> Link | None:
     if name != BY_HAND:
         return replace(_of_device(name), **given)
     if missing := [key for key, field in _RATES.items() if field not in given]:
-        raise UsageError(f"link {text!r}: {' and '.join(missing)} missing: {RATES}")
+        raise UsageError(f"link: {' and '.join(missing)} missing, a link has both ways: {RATES}")
     return Link(**given)
 
 

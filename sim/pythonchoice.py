@@ -18,6 +18,8 @@ from .pool import HOLE
 from .program import Program
 from .state import State
 
+DIVIDING = "divide with rematsim.heuristics.terms.ratio"
+
 
 class PythonScan:
     """Scans the pool with a heuristic's plain function.
@@ -68,9 +70,10 @@ class PythonScan:
             with np.errstate(all="ignore"):
                 value = self.heuristic.function(state, s)
         except (Exception, SystemExit) as error:
+            hint = f"; {DIVIDING}" if isinstance(error, ZeroDivisionError) else ""
             raise HeuristicError(
                 f"{_line_of(error, self.heuristic)}: {type(error).__name__}: {error}; "
-                f"scoring {self.describe(state, s)}"
+                f"scoring {self.describe(state, s)}{hint}"
             ) from error
         try:
             number = float(value)
@@ -87,7 +90,7 @@ class PythonScan:
         """Say that a score was not a number, and of which storage."""
         return HeuristicError(
             f"{place_of(self.heuristic.function)}: score (nan) of {self.describe(state, s)}: "
-            "a score is a number; divide with rematsim.heuristics.terms.ratio"
+            f"a score is a number; {DIVIDING}"
         )
 
     def describe(self, state: State, s: int) -> str:

@@ -24,7 +24,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align: left'>{escape(name)}</th>"
+            f"<tr><th style='text-align: left; padding-right: 1em'>{escape(name)}</th>"
             f"<td style='text-align: left'>{escape(_harmless(fact))}</td></tr>"
             for name, fact in self.facts().items()
         )

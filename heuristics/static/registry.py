@@ -187,8 +187,16 @@ class Planner:
         result = self.function(
             graph, budget, starts=starts, time_limit=time_limit, seed=seed, **own
         )
-        result = replace(result, solve_seconds=clock.spent)
+        result = replace(_result_of(self.name, result), solve_seconds=clock.spent)
         return _evaluated(graph, budget, result, (link or NO_WAY) if self.moves_data else None)
+
+
+def _result_of(name: str, returned: object) -> PlannerResult:
+    """Refuse what a user's planner returns in the place of a result, such as a bare schedule."""
+    if not isinstance(returned, PlannerResult):
+        kind = type(returned).__name__
+        raise InputError(f"planner {name!r}: it returns a {kind}, not a PlannerResult")
+    return returned
 
 
 def _too_small(graph: StaticGraph, budget: int, need: int, node: int) -> str:

@@ -198,7 +198,7 @@ def print_batches(answer: BatchAnswer, spec: str, out: str | None) -> None:
         "asked": _asked(answer),
         "answer": f"none found: not at batch {tried[0]}, the smallest"
         if best is None
-        else f"batch {best.batch}: {_named(best.trial)}, slowdown {best.trial.row.slowdown:.4f}",
+        else f"{_largest(best)}: {_named(best.trial)}, slowdown {best.trial.row.slowdown:.4f}",
         "captured at": ", ".join(map(str, tried)),
     }
     if best is not None and out is not None:
@@ -207,6 +207,11 @@ def print_batches(answer: BatchAnswer, spec: str, out: str | None) -> None:
     click.echo()
     header = ["method", "largest batch", "slowdown", "peak", "margin", "next tried, does not fit"]
     print_table(header, [_batch_cells(answer, one) for one in answer.found])
+
+
+def _largest(best: LargestBatch) -> str:
+    """Name the batch; where nothing larger was asked for, it need not be the largest that fits."""
+    return f"batch {best.batch}" + (", the end of the range" if best.next_batch is None else "")
 
 
 def _batch_cells(answer: BatchAnswer, one: LargestBatch) -> list[str]:

@@ -93,10 +93,10 @@ def memory_lines(chart: dict[str, Any]) -> list[str]:
     steps = chart["steps"]
     again = rows["time"][steps["first"][steps["again"] == 1]]
     strips = [("evicted", rows["time"][rows["action"] == EVICT]), ("recomputed", again)]
-    for label, actions in (("offloaded", (OFFLOAD, SAVE)), ("prefetched", (PREFETCH,))):
-        is_copied = np.isin(rows["action"], actions)
-        if is_copied.any():
-            strips.append((label, rows["time"][is_copied]))
+    moves = (("offloaded", OFFLOAD), ("copied ahead", SAVE), ("prefetched", PREFETCH))
+    for label, action in moves:
+        if (rows["action"] == action).any():
+            strips.append((label, rows["time"][rows["action"] == action]))
     for label, times in strips:
         lines.append(f"{label:>12} |{_shades(times, end)}")
     ends = format_ns(end)

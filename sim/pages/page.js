@@ -215,7 +215,8 @@ function curveLegend(traces, toggle) {
     if (failures.has(failure)) keys.push(el("li", { class: "quiet" }, `${signs[failure]} ${meaning}`));
   }
   if (traces.some((trace) => trace.bounds.fraction.length)) {
-    keys.push(el("li", { class: "quiet" }, swatch("var(--shade)"), "below the lower bound: impossible"));
+    const without = traces.some((trace) => trace.moves) ? " without a link" : "";
+    keys.push(el("li", { class: "quiet" }, swatch("var(--shade)"), `below the lower bound: impossible${without}`));
   }
   return el("ul", { class: "legend" }, ...keys);
 }

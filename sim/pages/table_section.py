@@ -106,6 +106,7 @@ def _traces(table: pd.DataFrame) -> list[dict[str, Any]]:
                     if own["line"].eq(name).any()
                 ],
                 "bounds": {key: below[key].tolist() for key in ("fraction", "bound")},
+                "moves": bool(own["link"].ne(NO_LINK).any()),
             }
         )
     return found

@@ -6,8 +6,8 @@
 const POINTS_APART = 3; // pixels a bin
 const MARGIN = 0.5; // of the window, drawn at each side of it: moving within it draws no data anew
 const STRIP_BINS = 240;
-const STRIPS = [["evicted", ["evict"]], ["recomputed", ["recompute"]],
-  ["offloaded", ["offload", "save"]], ["prefetched", ["prefetch"]]];
+const STRIPS = [["evicted", "evict"], ["recomputed", "recompute"], ["offloaded", "offload"],
+  ["copied ahead", "save"], ["prefetched", "prefetch"]];
 const STRIP = 0.075; // of the height of the plot
 const FAR_BUDGET = 2.5;
 const NARROW = 600; // pixels
@@ -51,7 +51,7 @@ class Timeline {
     this.run = run;
     this.view = view;
     this.top = this.height();
-    this.strips = STRIPS.map(([label, actions]) => [label, this.starts(actions)])
+    this.strips = STRIPS.map(([label, action]) => [label, this.starts(action)])
       .filter(([, starts], i) => i < 2 || starts.length);
     this.x_range = view.range();
     this.reach = this.view.reach(this.x_range);
@@ -71,11 +71,11 @@ class Timeline {
   starts(wanted) {
     const { rows: { time, action }, steps, actions } = this.run;
     const found = [];
-    const codes = wanted.map((name) => actions.indexOf(name));
-    if (wanted.includes("recompute")) {
+    const code = actions.indexOf(wanted);
+    if (wanted === "recompute") {
       for (let i = 0; i < steps.first.length; i++) if (steps.again[i]) found.push(time[steps.first[i]]);
     } else {
-      for (let row = 0; row < action.length; row++) if (codes.includes(action[row])) found.push(time[row]);
+      for (let row = 0; row < action.length; row++) if (action[row] === code) found.push(time[row]);
     }
     return found;
   }

@@ -271,6 +271,13 @@ def test_planners_are_told_from_heuristics_by_their_lines(planned, panels_of, la
     labels_are_apart(figure)
 
 
+def test_beside_runs_with_a_link_the_bound_says_that_it_is_of_those_without(planned, rows):
+    """What moves to the host may be below it."""
+    moving = rows("net", "pofo", {0.4: 1.1}, link="h100-pcie5", kind="static")
+    texts = legend_texts(overhead_figure(pd.concat([planned, moving], ignore_index=True)))
+    assert "below the lower bound without a link" in texts and "below the lower bound" not in texts
+
+
 def test_only_what_is_proven_is_ringed(planned, panels_of):
     [axes] = panels_of(overhead_figure(planned))
     rings = [one for one in axes.get_lines() if one.get_markersize() > 7 and len(one.get_xdata())]

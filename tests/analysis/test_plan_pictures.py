@@ -7,8 +7,11 @@ import pytest
 from rematsim.analysis import plan_pictures
 from rematsim.analysis.plan_pictures import (
     AGAIN,
+    AWAY,
+    BACK,
     DROPPED,
     KEPT,
+    PREFETCH,
     STATES,
     coverage,
     lives_of,
@@ -40,11 +43,20 @@ def test_lives_are_cut_where_a_result_is_dropped_and_computed_again(run):
     ]
 
 
+def test_what_comes_back_from_the_host_was_not_computed_again():
+    """Where copies take no time everything goes there, and each prefetch ends a time away."""
+    link = "link(d2h=inf,h2d=inf,latency=0)"
+    moved = simulate(chain(12), "h_DTR_offload", 6, link=link, event_log=True)
+    lives = lives_of(moved)
+    assert set(lives.state.tolist()) == {KEPT, BACK, AWAY}
+    assert (lives.state == AWAY).sum() == (np.asarray(moved.events["action"]) == PREFETCH).sum() > 0
+
+
 def test_each_state_has_its_colour(run):
     image = picture(lives_of(run()))
     assert image.shape == (2, 4, 3)
     drawn = [["#" + "".join(f"{round(255 * c):02X}" for c in p) for p in row] for row in image]
-    kept, again, dropped = (color for color, _ in STATES)
+    kept, again, dropped = (STATES[state][0] for state in (KEPT, AGAIN, DROPPED))
     assert drawn == [[kept, dropped, again, again], ["#FFFFFF", kept, kept, kept]]
 
 
@@ -54,7 +66,7 @@ def test_what_has_no_room_is_averaged_and_still_seen(monkeypatch):
     monkeypatch.setattr(plan_pictures, "MOST_COLUMNS", 11)
     lives = lives_of(simulate(chain(40), "h_LRU", 12, slowdown_limit=None, event_log=True))
     small = coverage(lives)
-    assert small.shape == (3, 7, 11)
+    assert small.shape == (len(STATES), 7, 11)
     per_row = np.bincount(np.arange(lives.n_rows) * 7 // lives.n_rows)
     steps = (small * per_row[:, None]).sum(axis=(1, 2)) * lives.n_steps / 11
     for state in (KEPT, AGAIN, DROPPED):

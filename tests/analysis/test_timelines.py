@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from rematsim.analysis.timelines import MEMORY_BINS, memory_by_category, memory_figure
 from rematsim.errors import InputError
+from rematsim.opcodes import ACTIONS
+from rematsim.simulation import simulate
+from rematsim.traces.synthetic import chain
 
 
 def test_layers_follow_the_log(run):
@@ -72,3 +75,12 @@ def test_any_run_can_be_drawn(run, labels_are_apart, columns):
 def test_a_run_without_an_event_log_is_refused(run):
     with pytest.raises(InputError, match="no event log"):
         memory_figure(run(events=None, storages=None))
+
+
+def test_copies_that_are_made_ahead_have_a_strip():
+    """Else more would come back from the host than went."""
+    link = "link(d2h=inf,h2d=inf,latency=0)"
+    run = simulate(chain(20), "h_next_use_offload", 6, link=link, event_log=True)
+    strips = {text.get_text() for axes in memory_figure(run).axes for text in axes.texts}
+    copies = int((np.asarray(run.events["action"]) == ACTIONS.index("save")).sum())
+    assert copies and f"copied ahead\n{copies} times" in strips

@@ -64,6 +64,20 @@ def test_what_moves_nothing_is_the_same_at_every_link(moved):
         assert set(links[link]["line"]) == {"keep-all", "rotor", "every-kth", "offload-all", "pofo"}
 
 
+def test_a_method_with_a_link_and_without_is_two(moved, rows):
+    """Its runs without a link are no seeds of those with one: pofo's own number stays at FAST."""
+    plain = rows("net", "pofo", {0.2: 2.5, 0.4: 1.25}, kind="static", base_compute_ns=1000)
+    both = pd.concat([moved, plain], ignore_index=True)
+    won = winners(both).set_index(["link", "fraction"])
+    assert won.loc[(FAST, 0.2), ["method", "slowdown"]].tolist() == ["pofo", 1.5]
+    assert won.loc[("none", 0.4), ["method", "slowdown"]].tolist() == ["pofo, no link", 1.25]
+    [points] = with_best_recomputing([points_by_link(both)["net"][FAST]])
+    assert set(points["line"]) == {
+        *("keep-all", "offload-all", "pofo"),
+        "recompute, best of every-kth and pofo, no link",
+    }
+
+
 def test_the_best_recomputing_is_chosen_at_each_budget_and_named(moved):
     """By hand: rotor at 0.4, every-kth at 0.6, none at 0.2."""
     [points] = with_best_recomputing([points_by_link(moved)["net"][SLOW]])
@@ -103,21 +117,6 @@ def test_winners_say_what_each_family_reaches(moved):
         1.29,
     ]
     assert np.isnan(place["keep"])
-
-
-def test_runs_without_the_link_of_what_moves_data_count_at_no_link_only(moved, rows):
-    """A planner swept over no link as well is another method there, not a further seed."""
-    plans = {"kind": "static", "base_compute_ns": 1000}
-    extra = rows("net", "pofo", {0.2: 1.9, 0.4: 1.8, 0.6: 1.7}, link="none", **plans)
-    both = pd.concat([moved, extra], ignore_index=True)
-    was, now = (points_by_link(table)["net"] for table in (moved, both))
-    for link in (SLOW, FAST):
-        pd.testing.assert_frame_equal(was[link], now[link])
-    there = now["none"].set_index(["line", "fraction"])
-    assert there.loc[("pofo", 0.4), ["median", "family"]].tolist() == [1.8, "recompute"]
-    pd.testing.assert_frame_equal(
-        *(won[won["link"].ne("none")].reset_index(drop=True) for won in map(winners, (moved, both)))
-    )
 
 
 def test_links_are_told_by_their_rate_and_compared_by_the_peak(moved):

@@ -219,6 +219,10 @@ def test_exponent_is_used() -> None:
     [
         ("h_drt", "unknown heuristic 'h_drt' (did you mean h_DTR?)"),
         ("rotor", "unknown heuristic 'rotor' (it is a planner: see plan, or --method of sweep)"),
+        (
+            "h_DTR,h_LRU",
+            "unknown heuristic 'h_DTR,h_LRU' (one is asked for: sweep and compare take several)",
+        ),
         ("rotor(slots=9)", "unknown heuristic 'rotor' (it is a planner"),
         ("chen-greedy(mode=x)", "unknown heuristic 'chen-greedy(mode=x)' (it is a planner"),
         ("h_next_use(power=2)", "h_next_use: parameter 'power': it has exponent"),

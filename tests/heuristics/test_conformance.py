@@ -117,6 +117,16 @@ def test_not_a_number() -> None:
     assert "score (nan)" in text and "terms.ratio" in text
 
 
+def test_a_division_by_zero_is_told_with_what_divides() -> None:
+    """Compiled it would be infinite."""
+
+    def divides(state: Any, s: int) -> float:
+        return 1.0 / (size(state, s) - size(state, s))
+
+    check, text = failure(divides)
+    assert check == "scores" and "ZeroDivisionError" in text and "terms.ratio" in text
+
+
 def test_score_that_writes() -> None:
     """A score reads the state."""
 

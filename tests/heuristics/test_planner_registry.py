@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,13 @@ def test_a_name_is_declared_once(declared: Any) -> None:
     with pytest.raises(InputError, match="declared twice"):
         planner("test-planner")
     assert "test-planner" in names()
+
+
+def test_a_schedule_is_no_result(declared: Any) -> None:
+    """What somebody who writes a planner forgets first."""
+    bare = replace(get("test-planner"), function=lambda graph, *_, **__: naive_schedule(graph))
+    with pytest.raises(InputError, match="'test-planner': it returns a Schedule, not a PlannerRes"):
+        bare.plan(workload(chain(3)).graph)
 
 
 def test_starts_are_schedules_within_the_budget_the_best_first(declared: Any) -> None:

@@ -76,9 +76,10 @@ def test_parameters_are_finite_and_given_once(text: str, message: str) -> None:
         ("link(d2h=1GB/s,h2d=1GB/s,d2h=2GB/s)", "d2h is given twice"),
         ("a100-pcie4(d2h=9223372036854775807)", "at most 2\\^62"),
         ("a100-pcie4(host=9223372036854775807)", "at most 2\\^62"),
+        ("link(d2h=1GB/s)", "^link: h2d missing, a link has both ways"),
     ],
 )
-def test_settings_of_a_link_are_given_once_and_within_limits(text: str, message: str) -> None:
+def test_settings_of_a_link_are_there_once_and_within_limits(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         find_link(text)
 

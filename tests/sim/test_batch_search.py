@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rematsim.batch_search import METHODS, BatchAnswer, largest_batch, parse_batches
+from rematsim.cli.fits_telling import print_batches
 from rematsim.cli.main import main
 from rematsim.errors import BudgetError, InputError, TraceError
 from rematsim.traces.batches import BatchCaptures
@@ -76,10 +77,15 @@ def test_without_a_method_a_chain_needs_a_unit_a_link() -> None:
     assert (plain.batch, plain.next_batch) == (7, 8)
 
 
-def test_a_larger_batch_that_fits_though_a_smaller_does_not_is_found() -> None:
+def test_a_larger_batch_that_fits_though_a_smaller_does_not_is_found(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As the last of the range it is not called the largest of all."""
     answer = largest_batch(jumping, range(1, 17), 7, slowdown=1.0)
     check(answer, jumping, 7)
     assert answer.best is not None and (answer.best.batch, answer.best.next_batch) == (16, None)
+    print_batches(answer, "mystep.py:jumping", None)
+    assert "batch 16, the end of the range: " in capsys.readouterr().out
 
 
 def test_where_not_even_the_smallest_fits_there_is_none() -> None:
