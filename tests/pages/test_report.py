@@ -171,13 +171,13 @@ def test_a_run_that_moves_data_says_what_and_when(
         assert part in out
 
 
-def test_copies_ahead_of_an_eviction_are_told_as_offloads(
+def test_copies_ahead_of_an_eviction_are_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A heuristic that looks ahead makes no others here."""
     rates = ("--d2h", "inf", "--h2d", "inf", "--latency", "0ns", "--budget", "6")
     _, out, _ = told(capsys, "report", NET, "-H", "h_next_use_offload", *rates, "--text")
-    assert "offloaded |" in out
+    assert "copied ahead |" in out
 
 
 def test_why_a_run_ended_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
