@@ -285,7 +285,8 @@ def starts_of(events: Mapping[str, Any], action: str) -> NDArray[np.float64]:
 def draw_strip(axes: Axes, starts: NDArray[np.float64], action: str, end: float) -> None:
     """Draw when events of one kind begin, and say how many there are."""
     draw_starts(axes, starts, end)
-    label_strip(axes, f"{(STRIPS | MOVING)[action]}\n{count_text(len(starts))} times")
+    often = "once" if len(starts) == 1 else f"{count_text(len(starts))} times"
+    label_strip(axes, f"{(STRIPS | MOVING)[action]}\n{often}")
 
 
 def draw_starts(axes: Axes, starts: NDArray[np.float64], end: float, color: str = "black") -> None:

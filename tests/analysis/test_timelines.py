@@ -47,7 +47,7 @@ def test_the_picture_counts_evictions_and_recomputed_calls(run, labels_are_apart
     figure = memory_figure(run())
     labels_are_apart(figure)
     assert [text.get_text() for axes in figure.axes for text in axes.texts] == [
-        "evicted\n1 times",
+        "evicted\nonce",
         "recomputed\n2 times",
     ]
     [legend] = figure.legends
