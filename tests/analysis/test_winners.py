@@ -162,7 +162,7 @@ def test_each_link_has_a_panel_with_a_line_for_each_choice(moved, panels_of, lab
     assert len(panels_of(links_figure(two))) == 4
 
 
-def test_the_map_shows_each_winner_by_colour_marker_and_number(moved, labels_are_apart):
+def test_the_map_shows_each_winner_by_color_marker_and_number(moved, labels_are_apart):
     """A cell where nothing fits has a dash."""
     figure = winners_figure(moved)
     [axes] = figure.axes
