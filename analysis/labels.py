@@ -100,9 +100,15 @@ def text_width(text: str, size: float) -> float:
 
 
 def bytes_text(count: float) -> str:
-    """Write a size with a binary unit, to three digits (``9.37 GiB``)."""
+    """Write a size with a binary unit, to three digits.
+
+    Examples
+    --------
+    >>> print(bytes_text(2**30 * 9.37), bytes_text(2**10 * 999.6))
+    9.37 GiB 0.976 MiB
+    """
     units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
-    while abs(count) >= 1000 and len(units) > 1:
+    while abs(count) >= 999.5 and len(units) > 1:  # in three digits that is 1000
         count /= 1024
         units.pop(0)
     return f"{count:.3g} {units[0]}"

@@ -1,19 +1,24 @@
-"""Links in a few letters, and what orders them: their rates."""
+"""Links in a few letters, and what orders them: their rates.
+
+Lines are named by their labels, so two links have the same one only if they are the same.
+"""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 from ..links import find_link
 
+UNITS = ("B/s", "kB/s", "MB/s", "GB/s")
+
 
 def rate_text(rate: float) -> str:
-    """Write bytes a second with a decimal unit, to three digits (``12.5 GB/s``)."""
-    units = ["B/s", "kB/s", "MB/s", "GB/s"]
-    while rate >= 1000 and len(units) > 1 and math.isfinite(rate):
-        rate /= 1000
-        units.pop(0)
-    return f"{rate:.3g} {units[0]}" if math.isfinite(rate) else "infinitely fast"
+    """Write bytes a second with a decimal unit, exactly (``12.5 GB/s``)."""
+    if not math.isfinite(rate):
+        return "infinitely fast"
+    power = min((len(f"{rate:.0f}") - 1) // 3, len(UNITS) - 1)
+    return f"{(Decimal(rate) / 1000**power).normalize():f} {UNITS[power]}"
 
 
 def rate(text: str) -> float:

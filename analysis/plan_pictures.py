@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 COMPUTE, RECOMPUTE = ACTIONS.index("compute"), ACTIONS.index("recompute")
 PREFETCH = ACTIONS.index("prefetch")
 
-# What a result is at a step: its colour, from dark to light in grey too, and what the legend says.
+# What a result is at a step: its color, from dark to light in grey too, and what the legend says.
 KEPT, AGAIN, DROPPED, BACK, AWAY = range(5)
 STATES = (
     ("#0072B2", "in memory since it was computed"),
@@ -205,11 +205,11 @@ def without_tail(lives: Stretches, run: RunResult) -> Stretches:
 
 
 def picture(lives: Stretches) -> NDArray[np.float64]:
-    """Paint lives: an array of rows, columns and colours, white where nothing is.
+    """Paint lives: an array of rows, columns and colors, white where nothing is.
 
     Notes
     -----
-    A pixel that only some lives cover has a lighter colour, yet never so light that it is not seen:
+    A pixel that only some lives cover has a lighter color, yet never so light that it is not seen:
     the root of the part that is covered.
     """
     covered = coverage(lives)

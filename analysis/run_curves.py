@@ -110,7 +110,7 @@ def _events(run: RunResult) -> dict[str, Any]:
 
 
 def _line(place: int) -> dict[str, Any]:
-    """Give the look of a run's line; after eight colours the dashes change."""
+    """Give the look of a run's line; after eight colors the dashes change."""
     dash = DASHES[place // len(COLORS) % len(DASHES)]
     style: Any = (0, dash) if dash else "-"
     return {"color": COLORS[place % len(COLORS)], "linestyle": style, "linewidth": 1.0}

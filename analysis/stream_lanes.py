@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     Float = NDArray[np.float64]
 
-# What lanes show: label, colour. They differ in grey too, from those of a lane.
+# What lanes show: label, color. They differ in grey too, from those of a lane.
 KINDS = {
     "compute": ("computed", "#8C8C8C"),
     "recompute": ("computed again", "#882255"),

@@ -1,7 +1,7 @@
-"""How a line looks: label, colour, marker and dash of each method.
+"""How a line looks: label, color, marker and dash of each method.
 
-A marker of its own tells each line apart in black and white too. The first eight colours are Okabe
-and Ito's, which the colour-blind tell apart (grey stands in for yellow, too pale for a line on
+A marker of its own tells each line apart in black and white too. The first eight colors are Okabe
+and Ito's, which the color-blind tell apart (grey stands in for yellow, too pale for a line on
 white); the next eight are darker or duller than those, after Tol's.
 """
 
@@ -54,7 +54,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
 LONGEST_DASH = 4.0
 BROKEN = (3.0, 1.2)
 
-# How far the ground under a marker is on its way from the marker's colour to white.
+# How far the ground under a marker is on its way from the marker's color to white.
 TINT = 0.6
 
 # Places in the series of styles before a marker comes again.
@@ -124,7 +124,7 @@ class LineStyle:
     marker : str
         A matplotlib marker.
     fill : {"full", "white", "left"}
-        What is inside the marker: the colour, white, or the colour in its left half.
+        What is inside the marker: the color, white, or the color in its left half.
     dash : tuple of float
         On and off lengths in line widths; empty: a solid line.
     """
@@ -158,7 +158,7 @@ class LineStyle:
 def style_number(place: int, label: str) -> LineStyle:
     """Return the style at a place of the series; no two of the first 192 are equal.
 
-    The first 24 differ in the marker (shape or filling), and the first 16 in the colour.
+    The first 24 differ in the marker (shape or filling), and the first 16 in the color.
     """
     lap, spot = divmod(place, PLACES)
     shape, fill = MARKERS[spot]
@@ -194,7 +194,7 @@ def line_styles(
     -----
     A name that `KNOWN` lists has the same style in every figure, also with options behind it
     (``h_LRU, banish``), unless an earlier name has taken it; another takes the place that its
-    checksum picks among those whose colour is used least.
+    checksum picks among those whose color is used least.
     """
     names = list(dict.fromkeys(names))
     everything = list(dict.fromkeys([*names, *sorted(set(table))]))
@@ -213,7 +213,7 @@ def line_styles(
 
 
 def tint(color: str) -> str:
-    """Lighten a colour so that black text can be read on it.
+    """Lighten a color so that black text can be read on it.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def _broken(dash: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _free_place(name: str, taken: set[int]) -> int:
-    """Pick a place by a name's checksum, among the free ones whose colour is used least."""
+    """Pick a place by a name's checksum, among the free ones whose color is used least."""
     laps = 1 + len(taken) // PLACES
     free = [place for place in range(laps * PLACES) if place not in taken]
     uses = Counter(style_number(place, "").color for place in taken)

@@ -1,6 +1,6 @@
 """Which method wins at each link and budget, as a map: a row per link, a column per budget.
 
-Each cell has the colour and the marker of its winner, so that it can be read in grey, too, and the
+Each cell has the color and the marker of its winner, so that it can be read in grey, too, and the
 slowdown. The numbers are of `winners.py`.
 """
 
@@ -100,7 +100,7 @@ def _link_names(won: pd.DataFrame) -> dict[str, str]:
 
 
 def _entries(styles: Mapping[str, LineStyle]) -> list[Artist]:
-    """Legend entries: each method's marker on its colour."""
+    """Legend entries: each method's marker on its color."""
     return [
         Line2D([0], [0], label=literal(name), lw=8.0, **_cell_options(style))
         for name, style in styles.items()
@@ -167,7 +167,7 @@ def _draw_cell(
     cell: Mapping[Any, Any],
     styles: Mapping[str, LineStyle],
 ) -> None:
-    """Fill one cell with its winner's colour, marker and slowdown; white with a dash if none is."""
+    """Fill one cell with its winner's color, marker and slowdown; white with a dash if none is."""
     column, row = place
     style = styles.get(str(cell["method"]))
     face = "white" if style is None else tint(style.color)

@@ -45,4 +45,5 @@ def next_use_offload(state: State, s: int) -> float:
     recompute = own_cost(state, s) + class_cost(state, s)
     back = max(return_queue(state, s) + time_from_host(state, s) - until_use, 0.0)
     cost = cheaper(state, s, recompute, time_to_host(state, s) + back)
+    # Infinity over infinity, of what is being copied and not used again, would be no number.
     return ratio(ratio(cost, until_use), size(state, s)) if cost < math.inf else cost

@@ -22,7 +22,7 @@ LINK_FIELDS = np.dtype(
         ("away_ns", "i8"),  # time that copies back of all that is on the host alone would take
         ("passed_over", "i8"),  # what stands before that place of the pool is not to be saved
         ("queue_ns", "i8"),  # at the latest choice, until a copy to the host could begin
-        ("first_back", "i8"),  # of these, what is used next; -1: not known
+        ("first_back", "i8"),  # what is used first of what is on the host alone; -1: not known
         ("away", "i8"),  # so many storages are on the host alone: State.away[0:away]
         ("now_ns", "i8"),  # transfers have been followed up to here, as the clock reads
         ("issued", "i8"),  # transfers so far

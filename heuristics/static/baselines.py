@@ -20,7 +20,7 @@ from .transfer_gaps import Found
 
 SIMPLE = ("on-demand", "checkpoint-all", "checkpoint-last", "chen-sqrt", "min-cut", "offload-all",
           "rotor", "every-kth", "m-of-n", "chen-greedy", "knapsack")  # fmt: skip
-MOST = 0.5  # of the time that is left, for one of several
+MOST_SHARE = 0.5  # of the time that is left, for one of several
 
 
 def simple_plans(
@@ -57,7 +57,7 @@ def found_by(
     left = list(names)
     schedules: list[Schedule] = []
     while left and not clock.is_over:
-        limit = clock.part(max(MOST, 1 / len(left))).left
+        limit = clock.part(max(MOST_SHARE, 1 / len(left))).left
         planner = get(left.pop(0))
         answer = planner.plan(graph, budget, starts=starts, time_limit=limit, link=link)
         if answer.schedule is not None:

@@ -1,4 +1,4 @@
-"""HiGHS through scipy: how an answer of it ended, in the words of planners."""
+"""HiGHS through scipy: how an answer of it ended, in the words of planners, and what it proves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from .registry import FEASIBLE, INFEASIBLE, OPTIMAL
 from .solving import UNKNOWN
 
+_ROUNDING = 1e-5  # that its arithmetic may add to a bound, as a fraction and beside it
 _SOLVED, _AT_LIMIT, _IMPOSSIBLE = range(3)  # of scipy
+_ROUNDING = 1e-5  # what its arithmetic may add to a bound, as a fraction and beside it
 
 
 def status_of(answer: Any) -> str:
@@ -25,6 +27,11 @@ def status_of(answer: Any) -> str:
     if answer.status == _SOLVED:
         return OPTIMAL
     return UNKNOWN if answer.x is None else FEASIBLE
+
+
+def surely(bound: float) -> float:
+    """Lower a bound, which is at least 0, by what rounding may have added to it."""
+    return max(0.0, bound - _ROUNDING * (1 + bound))
 
 
 def options_of(seconds: float | None, **others: float) -> dict[str, float]:

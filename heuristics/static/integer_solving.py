@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .highs import options_of, status_of
+from .highs import options_of, status_of, surely
 from .registry import INFEASIBLE, OPTIMAL
 from .rows import Rows
 from .searching import Search
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...static_graph import StaticGraph
 
 Shares = list[tuple[int, int, float]]  # stage, value, S
-_ROUNDING = 1e-5  # of what HiGHS works with
 
 
 def integer(
@@ -116,7 +115,7 @@ def take_bound(search: Search, problem: StageProblem, found: dict[str, Any]) -> 
     if found["status"] == INFEASIBLE:
         search.is_proven = True
         return
-    units = math.ceil(found["bound"] - _ROUNDING * (1 + found["bound"]))
+    units = math.ceil(surely(found["bound"]))
     search.raise_bound(search.graph.base_cost + units * problem.cost_unit)
 
 

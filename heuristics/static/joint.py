@@ -27,7 +27,7 @@ from ...static_graph import (
     naive_schedule,
 )
 from ..parameters import Whole
-from .baselines import MOST, best_of, found_by, judged, simple_plans
+from .baselines import MOST_SHARE, best_of, found_by, judged, simple_plans
 from .clock import Clock
 from .coarse import Coarse
 from .joint_program import JointProblem, Timed, joint_plan
@@ -86,7 +86,7 @@ def joint(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     names = OTHERS if graph.n_nodes > FEW else (*OTHERS, "poet")
-    found = simple_plans(graph, budget, link, clock.part(MOST))
+    found = simple_plans(graph, budget, link, clock.part(MOST_SHARE))
     # Where nothing is known, the naive schedule says that the simple planners have been asked.
     starts = [one.schedule for one in sorted(found, key=lambda one: one.cost)] or [
         naive_schedule(graph)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .clock import Clock
+from .highs import surely
 from .integer_solving import solve_program
 from .joint_program import JointProblem
 from .registry import INFEASIBLE
@@ -30,7 +31,6 @@ from .solving import UNKNOWN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ROUNDING = 1e-5  # of what HiGHS works with
 At = tuple[int, int]  # moment, and node or value
 
 
@@ -199,8 +199,7 @@ class JointRelaxation(Rows):
 
     def nanoseconds(self, bound: float) -> int:
         """Give what a bound of the objective says of whole plans, in nanoseconds."""
-        sure = max(0.0, bound - ROUNDING * (1 + bound))
-        return sum(self.cost) + math.ceil(sure * self.unit / self.problem.ticks)
+        return sum(self.cost) + math.ceil(surely(bound) * self.unit / self.problem.ticks)
 
 
 def relaxed_plan(

@@ -46,8 +46,9 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments."""
+        given = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[2]
         seen: set[click.Parameter] = set()
-        for param in self.make_parser(ctx).parse_args(list(args))[2]:
+        for param in given:
             if param in seen and _is_list(param) and not param.multiple:
                 name = max(param.opts, key=len)
                 raise click.UsageError(f"{name} is given twice: put commas between its values", ctx)
@@ -175,6 +176,15 @@ class ListOf(ParamType):
         return tuple(self.item.convert(part, param, ctx) for part in split_list(value))
 
 
+def _flat(_: object, __: object, lists: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Put what several lists name into one."""
+    return tuple(name for part in lists for name in part)
+
+
+# Of names, in lists or one by one.
+REPEATED: dict[str, Any] = {"multiple": True, "type": ListOf(TEXT), "callback": _flat}
+
+
 def trace_given(trace: str) -> str:
     """Refuse to wait for a trace that somebody would have to type."""
     if trace == "-" and sys.stdin.isatty():
@@ -200,25 +210,21 @@ timeline_option = click.option(
 
 def filter_options(function: F) -> F:
     """Add the options that choose rows of a table."""
-    listed: dict[str, Any] = {"multiple": True, "type": ListOf(TEXT), "callback": _flat}
     for option in reversed(
         [
             click.option("--trace", multiple=True, help="Only this trace; may be repeated."),
             click.option(
                 *("--method", "-H", "--heuristic", "method"),
-                **listed,
+                **REPEATED,
                 help="Only these methods; may be repeated.",
             ),
-            click.option("--deallocation", **listed, help="Only these policies; may be repeated."),
+            click.option(
+                "--deallocation", **REPEATED, help="Only these policies; may be repeated."
+            ),
         ]
     ):
         function = option(function)
     return function
-
-
-def _flat(_: object, __: object, lists: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Put what several lists name into one."""
-    return tuple(name for part in lists for name in part)
 
 
 bound_option = click.option(

@@ -43,15 +43,13 @@ PLANS = options.PLAN_FILE.suffixes
     "-H",
     "--heuristic",
     "heuristics",
-    multiple=True,
-    type=options.ListOf(options.TEXT),
+    **options.REPEATED,
     help="Replay the trace with these as well; may be repeated.",
 )
 @click.option(
     "--method",
     "methods",
-    multiple=True,
-    type=options.ListOf(options.TEXT),
+    **options.REPEATED,
     help="Plan it with these as well; may be repeated.",
 )
 @options.budget_option("0.5x")
@@ -74,8 +72,6 @@ def command(
     """
     from ..side_by_side import compare
 
-    for name in ("heuristics", "methods"):
-        given[name] = [method for part in given[name] for method in part]
     _check(context, files, given)
     given["link"] = options.link_given(given)
     if out is not None:

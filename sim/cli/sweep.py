@@ -43,15 +43,13 @@ class _Outputs:
     "-H",
     "--heuristic",
     "heuristics",
-    multiple=True,
-    type=options.ListOf(options.TEXT),
+    **options.REPEATED,
     help="Names or file.py:function; may be repeated. Default: the six of the DTR paper.",
 )
 @click.option(
     "--method",
     "methods",
-    multiple=True,
-    type=options.ListOf(options.TEXT),
+    **options.REPEATED,
     help="Planners (see rematsim list planners); may be repeated. Alone: no heuristics.",
 )
 @options.time_limit_option(" for a row")
@@ -141,11 +139,10 @@ def _read_grid(files: tuple[str, ...], seeds: tuple[int, ...], given: dict[str, 
     traces = load_traces(paths, cache=not given["no_cache"])
     tell_fractions(traces)
     budgets: list[Budget] = [budget for part in given["budgets"] for budget in part]
-    heuristics = [name for part in given["heuristics"] for name in part]
-    methods = [name for part in given["methods"] for name in part]
+    methods = given["methods"]
     grid = make_grid(
         traces,
-        heuristics or (() if methods else HEURISTICS),
+        given["heuristics"] or (() if methods else HEURISTICS),
         budgets,
         seeds,
         expand_options(

@@ -62,8 +62,7 @@ RANGE = options.Parsed("name=low:high", "parameter_space", "parse_range")
 )
 @click.option(
     "--hold-out",
-    multiple=True,
-    type=options.ListOf(options.TEXT),
+    **options.REPEATED,
     help="Families not to fit to, only to try; may be repeated.",
 )
 @click.option(
@@ -101,7 +100,7 @@ def command(files: tuple[str, ...], budgets: tuple[Any, ...], **given: Any) -> N
         given["trials"],
         given["seed"],
         dict(given["ranges"]),
-        tuple(name for part in given["hold_out"] for name in part),
+        given["hold_out"],
         given["folds"],
         _families(given["families"]),
     )

@@ -256,7 +256,7 @@ def planned(rows):
 
 
 def test_planners_are_told_from_heuristics_by_their_lines(planned, panels_of, labels_are_apart):
-    """Solid and broken lines can be told apart without colour; so can markers."""
+    """Solid and broken lines can be told apart without color; so can markers."""
     figure = overhead_figure(planned)
     assert legend_texts(figure)[:5] == [
         "h_LRU",

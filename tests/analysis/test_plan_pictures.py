@@ -52,7 +52,7 @@ def test_what_comes_back_from_the_host_was_not_computed_again():
     assert (lives.state == AWAY).sum() == (np.asarray(moved.events["action"]) == PREFETCH).sum() > 0
 
 
-def test_each_state_has_its_colour(run):
+def test_each_state_has_its_color(run):
     image = picture(lives_of(run()))
     assert image.shape == (2, 4, 3)
     drawn = [["#" + "".join(f"{round(255 * c):02X}" for c in p) for p in row] for row in image]

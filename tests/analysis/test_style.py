@@ -1,4 +1,4 @@
-"""Lines can be told apart, in colour and without."""
+"""Lines can be told apart, in color and without."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_every_line_of_a_panel_has_a_marker_of_its_own(count):
     assert len({(style.marker, style.fill) for style in styles.values()}) == count
 
 
-def test_eight_unknown_lines_have_eight_colours():
+def test_eight_unknown_lines_have_eight_colors():
     styles = line_styles(f"method {number}" for number in range(8))
     assert len({style.color for style in styles.values()}) == 8
 
 
-def test_sixteen_unknown_lines_have_sixteen_colours():
+def test_sixteen_unknown_lines_have_sixteen_colors():
     styles = line_styles(f"method {number}" for number in range(16))
     assert len({style.color for style in styles.values()}) == len(COLORS) == 16
 

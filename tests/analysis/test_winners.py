@@ -125,6 +125,7 @@ def test_links_are_told_by_their_rate_and_compared_by_the_peak(moved):
     assert link_label("h100-pcie5") == "h100-pcie5" and link_label("none") == "no link"
     assert link_label("link(d2h=inf,h2d=inf)") == "infinitely fast"
     assert link_label("link(d2h=57500000,h2d=57500000)") == "57.5 MB/s"
+    assert link_label("link(d2h=1001MB/s,h2d=1001MB/s)") == "1.001 GB/s", "1 GB/s is another line"
     assert rate(SLOW) == 1e9 and rate("none") == 0 and rate("gh200-c2c") == 450e9
     shares = shares_of_peak(moved)
     assert shares["net", SLOW] == pytest.approx(1) and shares["net", FAST] == pytest.approx(3)
@@ -161,7 +162,7 @@ def test_each_link_has_a_panel_with_a_line_for_each_choice(moved, panels_of, lab
     assert len(panels_of(links_figure(two))) == 4
 
 
-def test_the_map_shows_each_winner_by_colour_marker_and_number(moved, labels_are_apart):
+def test_the_map_shows_each_winner_by_color_marker_and_number(moved, labels_are_apart):
     """A cell where nothing fits has a dash."""
     figure = winners_figure(moved)
     [axes] = figure.axes

@@ -67,9 +67,14 @@ def test_no_plan_of_a_tiny_graph_is_faster(seed: int) -> None:
         assert row.slowdown <= min(times)
 
 
-@pytest.mark.parametrize(("rate", "budget"), [("10GB/s", 0.7), ("200GB/s", 0.5)])
-def test_on_a_transformer_it_never_loses_and_its_bound_holds(rate: str, budget: float) -> None:
-    trace, link = load_trace("synthetic:transformer:2"), f"link(d2h={rate},h2d={rate})"
+@pytest.mark.parametrize(
+    ("layers", "rate", "budget"), [(2, "10GB/s", 0.7), (1, "200GB/s", 0.8)], ids=str
+)
+def test_on_a_transformer_it_never_loses_and_its_bound_holds(
+    layers: int, rate: str, budget: float
+) -> None:
+    """Links that hide little and much; on these it is done before its time is over."""
+    trace, link = load_trace(f"synthetic:transformer:{layers}"), f"link(d2h={rate},h2d={rate})"
     row = plan_trace(trace, "joint", budget, link=link, time_limit=SECONDS).row
     assert row.status == "ok" and row.slowdown is not None and row.bound_slowdown is not None
     assert 1 <= row.bound_slowdown <= row.slowdown

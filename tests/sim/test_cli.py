@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rematsim.cli.listing import COLUMN_MEANINGS, SECTIONS
 from rematsim.cli.main import COMMANDS, main
+from rematsim.cli.sweep import command as sweep
 from rematsim.result import COLUMNS
 from rematsim.traces.devices import NAMES
 
@@ -505,6 +506,11 @@ def test_a_wrong_command_line_ends_with_2(
     shown, told = capsys.readouterr()
     assert shown == "" and "rror: " in told
     assert "Traceback" not in told
+
+
+def test_a_wrong_command_line_can_be_completed() -> None:
+    """A shell that asks what may come next is told no error."""
+    sweep.make_context("sweep", ["--seed", "1", "--seed", "2"], resilient_parsing=True)
 
 
 @pytest.mark.parametrize("arguments", FAILURES, ids=" ".join)

@@ -19,8 +19,10 @@ def test_progress_writes_nothing_that_a_terminal_obeys(monkeypatch: pytest.Monke
         stream = io.StringIO()
         monkeypatch.setattr(sys, "stderr", stream)
         with Waiting("planning", None, name):
-            while not stream.getvalue().endswith("s\n"):
+            give_up = time.monotonic() + 60
+            while not stream.getvalue().endswith("s\n") and time.monotonic() < give_up:
                 time.sleep(0.001)
+        assert stream.getvalue()
         assert all(len(line) < 200 for line in stream.getvalue().splitlines())
         lines = Lines()
         lines.write(name)
