@@ -17,7 +17,6 @@ from . import opcodes
 from .errors import InputError, PlanError
 from .made_views import with_views
 from .program import Program
-from .result import NO_LINK
 from .schedules import COMPUTE, FREE, Schedule
 from .static_graph import NO_CALL, StaticGraph
 
@@ -194,6 +193,12 @@ def schedule_of_plan(graph: StaticGraph, program: Program, plan: Plan) -> Schedu
     return Schedule.of(actions)
 
 
+def has_moved(result: RunResult) -> bool:
+    """Say whether a run moved data, by its event log: over a link, it may as well not have."""
+    events, _ = result.logged()
+    return bool(np.isin(events["action"], (opcodes.OFFLOAD, opcodes.SAVE)).any())
+
+
 def plan_of_run(program: Program, result: RunResult) -> Plan:
     """Give what a run did as a Plan.
 
@@ -207,12 +212,12 @@ def plan_of_run(program: Program, result: RunResult) -> Plan:
     Raises
     ------
     InputError
-        If the run kept no event log, or did not end ok.
+        If the run kept no event log, did not end ok, or moved data.
     """
     events, _ = result.logged()
     if result.status != "ok":
         raise InputError(f"plan of a run: it ended {result.status}, and only a whole run is a plan")
-    if result.link not in (None, NO_LINK):
+    if has_moved(result):
         raise InputError(
             f"plan of a run: it moved data over {result.link} as it went; only plans for no link "
             "can be read off a run"

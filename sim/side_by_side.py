@@ -26,9 +26,9 @@ from .opcodes import (
     STALL,
 )
 from .overheads import overhead_parts, summed
-from .plan import plan_of_run
+from .plan import has_moved, plan_of_run
 from .plan_diff import Difference, compare_plans
-from .result import NO_LINK, RunResult
+from .result import RunResult
 from .story import NONE, Story
 from .traces.trace import Trace
 
@@ -172,7 +172,7 @@ class SideBySide:
             return "--trace tells"
         if any(run.status != "ok" for run in pair):
             return "both have to end ok to tell"
-        if any(run.link not in (None, NO_LINK) for run in pair):
+        if any(has_moved(run) for run in pair):
             return "not told of runs that move data"
         return ""
 

@@ -265,7 +265,8 @@ def _limit(memory_gb: float) -> None:
 def _main() -> None:
     _limit(float(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what solvers print is not an answer
+    with Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), 1)  # what solvers print is neither an answer nor for a person
     with contextlib.suppress(BrokenPipeError, pickle.UnpicklingError):  # the parent has ended
         _serve(sys.stdin.buffer, answers)
 

@@ -240,6 +240,14 @@ def test_a_solver_that_says_anything_once_its_memory_is_full_reached_the_limit(s
     assert (ended.status, ended.message) == (MEMORY_LIMIT, "the solver ran out of memory")
 
 
+def test_nobody_reads_what_a_solver_prints(stub: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """HiGHS prints now and then, whatever it is told, amid progress lines or JSON."""
+    code = "import os\nos.write(1, b'tmpSolver.run();')\ntell(1)"
+    assert solving.solve(stub, "run", code, seconds=None, memory_gb=1.0).told == [1]
+    solving.end_worker()
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("cut", [0, 5])
 def test_solvers_whose_parent_has_ended_end_without_a_word(cut: int) -> None:
     """As where a sweep is interrupted while they load: nobody reads, or a task is cut off."""

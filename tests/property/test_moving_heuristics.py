@@ -11,6 +11,7 @@ from random_traces import random_trace
 from random_transfers import random_link
 from rematsim.audit import audit
 from rematsim.errors import InputError, UsageError
+from rematsim.execution import execute
 from rematsim.links import find_link
 from rematsim.opcodes import ACTIONS, DEALLOCATIONS
 from rematsim.plan import plan_of_run
@@ -208,6 +209,16 @@ def test_a_user_s_heuristic_moves_data() -> None:
         moved = simulate(a_trace(4), function, 0.7, link=link, event_log=True)
         assert moved.offloaded_bytes
         assert audit(a_trace(4), moved)
+
+
+@pytest.mark.parametrize("heuristic", MOVING)
+def test_what_moved_nothing_over_a_link_is_a_plan(heuristic: str) -> None:
+    """Executed without a link, it does what the run did."""
+    trace = load_trace("synthetic:chain:9")
+    run = simulate(trace, heuristic, 6, link="link(d2h=1B/s,h2d=1B/s)", event_log=True)
+    assert run.evictions and not run.offloaded_bytes
+    again = execute(trace, plan_of_run(workload(trace).program, run), 6)
+    assert (again.status, again.clock, again.peak_bytes) == ("ok", run.clock, run.peak_bytes)
 
 
 def test_what_cannot_be_is_refused() -> None:

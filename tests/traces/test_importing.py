@@ -67,6 +67,10 @@ def test_a_script_is_no_trace_and_the_way_to_one_is_said() -> None:
         ),
         (b"\x89PNG\r\n", "x: none of the formats that rematsim reads: see rematsim list formats"),
         (b"SQLite format 3\0", "x: a table of runs (SQLite), no trace: rematsim plot draws it"),
+        (
+            b'{"format":"rematsim plan 1","actions":0}\n',
+            "x: a plan, no trace: rematsim execute runs it on its trace",
+        ),
     ],
 )
 def test_what_is_of_no_known_format_is_not_called_broken_json(data: bytes, message: str) -> None:

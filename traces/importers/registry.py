@@ -33,6 +33,7 @@ READERS = (
 )
 FALLBACK = "dtr_reader"
 SQLITE = b"SQLite format 3\0"
+PLAN = b'"rematsim plan '  # in the first line
 
 
 def load_reader(module: str) -> Reader:
@@ -53,7 +54,8 @@ def find_reader(content: Content) -> Reader:
         reader = load_reader(module)
         if reader.recognizes(head):
             return reader
-    if not (head.lstrip()[:1] in (b"", b"{", b"[") or MARK in head):
+    is_json = head.lstrip()[:1] in (b"", b"{", b"[")
+    if not (is_json or MARK in head) or PLAN in head.partition(b"\n")[0]:
         raise TraceError(_unknown(head, content.where), content.where)
     return load_reader(FALLBACK)
 
@@ -62,6 +64,8 @@ def _unknown(head: bytes, where: str) -> str:
     """Say of a file that is of no known format what it may be."""
     if head.startswith(SQLITE):
         return "a table of runs (SQLite), no trace: rematsim plot draws it"
+    if PLAN in head.partition(b"\n")[0]:
+        return "a plan, no trace: rematsim execute runs it on its trace"
     if where.endswith(".py"):
         return "a script, no trace: rematsim capture makes one of it"
     return "none of the formats that rematsim reads: see rematsim list formats"
