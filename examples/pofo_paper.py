@@ -42,7 +42,7 @@ PARTS, QUICK_PARTS = (1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 5 / 6), (1 / 2, 3 / 4)
 
 # What is compared; a planner or a heuristic more is a name more in one of these.
 ONLINE_MOVING = ("h_DTR_offload", "h_next_use_offload")
-ONLINE = ("h_DTR_eq", *ONLINE_MOVING)
+ONLINE = ("h_DTR_eq", "h_next_use", *ONLINE_MOVING)
 UNIFORM = ("every-kth", "m-of-n", "chen-sqrt", "chen-greedy")
 MOVING = (*ONLINE_MOVING, "offload-all", "capuchin", "pofo", "joint")
 EXACT = ("rotor", "optimal", "pofo", "joint")
