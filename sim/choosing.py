@@ -81,7 +81,9 @@ def take(state: State, s: int, score: float) -> int:
     return 1
 
 
-def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
+def make_fast_choose(
+    score: Score, needs: int, is_monotone: bool, misses_often: bool = False
+) -> Choose:
     """Scan the pool; where the score grows with the neighborhood, look closely only at winners.
 
     Parameters
@@ -92,9 +94,11 @@ def make_fast_choose(score: Score, needs: int, is_monotone: bool) -> Choose:
         What it reads (``state.NEEDS``).
     is_monotone : bool
         Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
+    misses_often : bool
+        Whether many bounds are not exact: then a heap pays, which costs others some 5% of a run.
     """
     if is_monotone and needs & BOUNDED and not needs & NEEDS_SET:
-        return _make_bounding_choose(score, needs)
+        return _make_bounding_choose(score, needs, misses_often)
 
     def choose(program: Program, state: State, call: int) -> int:
         tidy(state)
@@ -176,11 +180,11 @@ def lowest_left(state: State, end: int, misses: int, most: float) -> int:
     return heap[0]  # type: ignore[no-any-return]
 
 
-def _make_bounding_choose(score: Score, needs: int) -> Choose:
+def _make_bounding_choose(score: Score, needs: int, misses_often: bool) -> Choose:
     """Score by lower bounds, then make exact the lowest, until the lowest is exact.
 
-    What scores more by its bound than another does exactly is out of it: after some misses, a heap
-    is made of the rest.
+    What scores more by its bound than another does exactly is out of it: after some misses, where
+    there are often many, a heap is made of the rest.
     """
     has_classes = needs & NEEDS_CLASSES
     looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
@@ -225,7 +229,7 @@ def _make_bounding_choose(score: Score, needs: int) -> Choose:
             if value != value:
                 return NAN_SCORE
             scores[place], best, misses = value, min(best, value), misses + 1
-            place = lowest_left(state, end, misses, best)
+            place = lowest_left(state, end, misses, best) if misses_often else lowest_of(state, end)
 
     return choose
 

@@ -295,7 +295,7 @@ def _made(heuristic: Heuristic, counts: bool, model: str) -> choosing.Choose:
         )
     if counts:
         return choosing.make_plain_choose(function, needs)
-    return choosing.make_fast_choose(function, needs, heuristic.is_monotone)
+    return choosing.make_fast_choose(function, needs, heuristic.is_monotone, bool(heuristic.moves))
 
 
 def _result(
