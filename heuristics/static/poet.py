@@ -13,12 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...links import NO_WAY, Link
-from ...static_graph import (
-    StaticGraph,
-    free_after_last_use,
-    naive_peak_bytes,
-    naive_schedule,
-)
+from ...static_graph import StaticGraph, free_after_last_use, naive_peak_bytes, naive_schedule
 from ..parameters import Number
 from .baselines import best_of, simple_plans
 from .clock import Clock
