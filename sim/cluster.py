@@ -275,7 +275,8 @@ def _local_cluster(count: int) -> Iterator[str]:
                 n_workers=count,
                 threads_per_worker=1,
                 memory_limit=0,  # as for processes without a cluster
-                dashboard_address=None,
+                # Without an address it asks for port 8787, and complains where that is taken.
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 silence_logs=logging.CRITICAL,
             )
         except (OSError, RuntimeError) as error:

@@ -276,7 +276,19 @@ def test_a_cluster_without_workers_or_without_a_scheduler_is_not_waited_for_for_
     assert 60 <= seen[0] < 400
 
 
-def test_interrupt_of_a_small_cluster_keeps_rows_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def taken_port() -> Iterator[None]:
+    """Hold dask's usual port for its page, unless another program does already."""
+    with socket.socket() as server:
+        with suppress(OSError):
+            server.bind(("127.0.0.1", 8787))
+            server.listen()
+        yield
+
+
+def test_interrupt_of_a_small_cluster_keeps_rows_and_leaves_nothing(
+    taken_port: None, tmp_path: Path
+) -> None:
     """Ctrl-C goes to every process of a terminal; one line is told, and all of them end."""
     out = tmp_path / "t.sqlite"
     arguments = ["sweep", "synthetic:chain:300", "--heuristic", "h_rand", "--budget", "0.5x"]
