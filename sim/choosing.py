@@ -95,7 +95,7 @@ def make_fast_choose(
     is_monotone : bool
         Whether a lower bound of a neighborhood's cost gives a lower bound of the score.
     misses_often : bool
-        Whether many bounds are not exact: then a heap pays, which costs others some 5% of a run.
+        Whether many bounds are not exact: then a heap of what may yet win pays.
     """
     if is_monotone and needs & BOUNDED and not needs & NEEDS_SET:
         return _make_bounding_choose(score, needs, misses_often)
@@ -168,15 +168,38 @@ def heap_up_to(state: State, end: int, most: float) -> None:
 
 
 @kernel
-def lowest_left(state: State, end: int, misses: int, most: float) -> int:
-    """Find what `lowest_of` does, after the value of the lowest has risen, at most to so much."""
+def forget_heap(state: State) -> None:
+    """Begin to count misses: where the heap's length stands later, from below zero."""
+    state.victims[len(state.victims) - 1] = -MANY_MISSES
+
+
+@kernel
+def begin_scan(state: State) -> int:
+    """Make pool and heap ready for a scan; give the pool's end."""
+    tidy(state)
+    forget_heap(state)
+    return state.run[0].pool_end  # type: ignore[no-any-return]
+
+
+@kernel
+def lowest_afresh(state: State, end: int) -> int:
+    """Find what `lowest_of` does, after many values have changed."""
+    forget_heap(state)
+    return lowest_of(state, end)
+
+
+@kernel
+def lowest_left(state: State, end: int, risen: float) -> int:
+    """Find what `lowest_of` does, after the value of the lowest has risen to so much."""
     heap = state.victims
-    if misses < MANY_MISSES:
+    last = len(heap) - 1
+    if heap[last] > 0:
+        sink(state, 0, heap[last])
+        return heap[0]  # type: ignore[no-any-return]
+    heap[last] += 1
+    if heap[last] < 0:
         return lowest_of(state, end)
-    if misses == MANY_MISSES:
-        heap_up_to(state, end, most)
-    else:
-        sink(state, 0, heap[len(heap) - 1])
+    heap_up_to(state, end, risen)
     return heap[0]  # type: ignore[no-any-return]
 
 
@@ -190,10 +213,10 @@ def _make_bounding_choose(score: Score, needs: int, misses_often: bool) -> Choos
     looks_ahead, looks_back = needs & NEEDS_NEXT_USE, needs & NEEDS_LAST_STEP  # not bounded
 
     def choose(program: Program, state: State, call: int) -> int:
-        tidy(state)
+        end = begin_scan(state)
         run, pool, scores = state.run[0], state.pool, state.scores
-        end, must_be_exact = run.pool_end, has_classes and run.class_floor_ns < 0
-        lowest, place, misses, best = INFINITY, -1, 0, INFINITY
+        must_be_exact = has_classes and run.class_floor_ns < 0
+        lowest, place = INFINITY, -1
         for i in range(end):
             s = pool[i]
             if s == HOLE:
@@ -221,15 +244,15 @@ def _make_bounding_choose(score: Score, needs: int, misses_often: bool) -> Choos
                         return take(state, pool[i], 0.0)
                     if scores[i] != scores[i]:
                         return NAN_SCORE
-                place, misses = lowest_of(state, end), 0
+                place = lowest_afresh(state, end)
             bring_up_to_date(program, state, pool[place])
             value = score(state, pool[place])
             if value == scores[place]:
                 return take(state, pool[place], value)
             if value != value:
                 return NAN_SCORE
-            scores[place], best, misses = value, min(best, value), misses + 1
-            place = lowest_left(state, end, misses, best) if misses_often else lowest_of(state, end)
+            scores[place] = value
+            place = lowest_left(state, end, value) if misses_often else lowest_of(state, end)
 
     return choose
 
