@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 
+MOST_COLUMNS = 40_000  # of a program that is solved: beyond, one takes a minute and not seconds
+
+
 class StorageUses(NamedTuple):
     """When each storage of a Program is made and read, calls as times.
 
@@ -60,7 +63,8 @@ def least_remat_ns(program: Program, lives: StorageUses, call: int, budget: int)
     Returns
     -------
     float
-        What calls before this one cost at least that run again after it; 0 where the solver fails.
+        What calls before this one cost at least that run again after it; 0 where the solver fails,
+        or there are more than `MOST_COLUMNS` storages and calls to look at.
 
     Notes
     -----
@@ -70,7 +74,8 @@ def least_remat_ns(program: Program, lives: StorageUses, call: int, budget: int)
     the dual solution, so that the solver's tolerances do not matter: any such solution gives a
     bound.
     """
-    return _LinearProgram(program, lives, call, budget).dual_value()
+    linear = _LinearProgram(program, lives, call, budget)
+    return linear.dual_value() if len(linear.cost) <= MOST_COLUMNS else 0.0
 
 
 class _LinearProgram:

@@ -29,6 +29,8 @@ SMALL, SMALL_ONLY = 2_000, ("min-cut", "m-of-n", "knapsack")  # calls; planners 
 # not here has few plans, or takes long.
 PROBES = {"on-demand": (8, 1), "rotor(slots=200)": (2, 0), "m-of-n": (2, 0)}
 MOST_PROBES = 40  # of a heuristic: no limit in practice, as each halves the distance
+LARGE = 30_000  # calls; beyond, a run takes seconds to minutes: the quickest methods, few runs each
+LARGE_ONLY = {"h_DTR_eq": 2, "h_next_use": 2, "rotor(slots=200)": 0}
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ class Method:
 
 def methods(n_calls: int) -> list[Method]:
     """Give the methods to try on a trace of so many calls, the plain run first."""
+    if n_calls > LARGE:
+        quick = LARGE_ONLY.items()
+        return [
+            Method(PLAIN),
+            *(Method(name, POLICIES[0] if name in STARTS else "", n) for name, n in quick),
+        ]
     is_small = n_calls <= SMALL
     planners = [*ANY_SIZE, *(SMALL_ONLY if is_small else ())]
     return [

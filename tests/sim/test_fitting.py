@@ -17,7 +17,7 @@ from rematsim.fitting import NO, NONE_FOUND, YES, Answer, fits
 from rematsim.floors import floor_of
 from rematsim.headroom import Headroom, parse_headroom
 from rematsim.traces.loading import load_trace
-from rematsim.trials import Method, Trials, methods
+from rematsim.trials import LARGE, Method, Trials, methods
 from rematsim.workload import workload
 
 SMALL = "synthetic:transformer:2"
@@ -49,6 +49,13 @@ def check(answer: Answer) -> None:
 @pytest.mark.parametrize(("budget", "slowdown"), [("0.3x", 2.0), ("0.6x", 1.1)])
 def test_no_run_contradicts_an_answer(trace: str, budget: str, slowdown: float) -> None:
     check(fits(trace, budget, slowdown=slowdown))
+
+
+def test_a_large_trace_is_tried_with_the_quickest_of_the_methods_of_others() -> None:
+    large, others = (methods(n) for n in (LARGE + 1, LARGE))
+    names = {(method.name, method.deallocation) for method in others}
+    assert {(method.name, method.deallocation) for method in large} < names
+    assert large[0] == others[0]
 
 
 @pytest.mark.benchmark
