@@ -105,7 +105,10 @@ class SideBySide:
 
     def __init__(self, runs: Sequence[RunResult], trace: Trace | None = None) -> None:
         if not LEAST_RUNS <= len(runs) <= MOST_RUNS:
-            raise UsageError(f"runs ({len(runs)}): from {LEAST_RUNS} to {MOST_RUNS} are compared")
+            raise UsageError(
+                f"runs ({len(runs)}): from {LEAST_RUNS} to {MOST_RUNS} are compared, "
+                "as in rematsim compare A.run B.run"
+            )
         self.runs, self.trace = list(runs), trace
         self.labels = list(LABELS[: len(runs)])
         for (label, run), (next_label, following) in pairwise(zip(self.labels, runs, strict=True)):

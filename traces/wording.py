@@ -78,6 +78,9 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+IN_LINE = 100  # letters of a name in a line of its own, in place of a cell
+
+
 def name_cell(name: str, most: int = 48) -> str:
     r"""Write a name from a trace into a cell: harmless, its middle left out where it is long.
 

@@ -14,7 +14,7 @@ import click
 
 from ..traces.wording import printable
 from . import options
-from .output import check_writable, format_bytes, name_cell, print_json, print_table, tell
+from .output import IN_LINE, check_writable, format_bytes, name_cell, print_json, print_table, tell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..allocator_settings import AllocatorSettings
     from ..comparison import Comparison
 
-MOST_NAME = 60
 
 LABELS = {
     "peak_bytes": "peak",
@@ -137,7 +136,7 @@ def _facts(found: Comparison) -> dict[str, object]:
 def _print(found: Comparison) -> None:
     """Tell a person."""
     where = f"{found.profile} ({found.profile_format}, {found.device})"
-    click.echo(f"{name_cell(found.trace, MOST_NAME)} against {printable(where)}")
+    click.echo(f"{name_cell(found.trace, IN_LINE)} against {printable(where)}")
     rows = []
     for row in found.rows():
         name = str(row["quantity"])

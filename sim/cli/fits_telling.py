@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..texts import shown_number
-from .output import format_bytes, name_cell, print_fields, print_table
+from .output import IN_LINE, format_bytes, name_cell, print_fields, print_table
 
 if TYPE_CHECKING:
     from ..batch_search import BatchAnswer, LargestBatch
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..trials import Trial
 
 TOO_SLOW = "too slow"
-MOST_NAME = 100
 MOST_OPERANDS = 3
 
 
@@ -27,7 +26,7 @@ def print_answer(answer: Answer, source: str, top: int) -> None:
     times = ", times estimated" * trace.times_estimated
     share = answer.budget_bytes / peak if (peak := answer.unlimited_peak_bytes) else None
     lines = {
-        "trace": f"{name_cell(trace.name, MOST_NAME)} ({trace.digest[:16]}){times}",
+        "trace": f"{name_cell(trace.name, IN_LINE)} ({trace.digest[:16]}){times}",
         "asked": _asked(answer, share),
         "answer": _verdict(answer),
     }
@@ -143,7 +142,7 @@ def _print_floor(floor: Floor) -> None:
 
 def _need_cells(need: CallNeed) -> list[str]:
     parts = need.constant_bytes, need.operand_bytes, need.result_bytes, need.workspace_bytes
-    return [name_cell(need.name, MOST_NAME), *map(format_bytes, (*parts, need.total_bytes))]
+    return [name_cell(need.name, IN_LINE), *map(format_bytes, (*parts, need.total_bytes))]
 
 
 def as_object(answer: Answer, source: str) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def print_batches(answer: BatchAnswer, spec: str, out: str | None) -> None:
     """Tell a person which batches fit."""
     best, tried = answer.best, answer.tried
     lines = {
-        "step": f"{name_cell(spec, MOST_NAME)}, under fake tensors, times estimated",
+        "step": f"{name_cell(spec, IN_LINE)}, under fake tensors, times estimated",
         "asked": _asked(answer),
         "answer": f"none found: not at batch {tried[0]}, the smallest"
         if best is None

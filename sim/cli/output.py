@@ -22,6 +22,7 @@ from ..files import as_cell, write_atomically
 from ..texts import format_bytes as format_bytes
 from ..texts import format_count as format_count
 from ..texts import format_ns as format_ns
+from ..traces.wording import IN_LINE as IN_LINE
 from ..traces.wording import name_cell as name_cell
 from ..traces.wording import place, printable
 

@@ -11,6 +11,7 @@ from . import options
 from .diffing import print_differences
 from .loading import load_given
 from .output import (
+    IN_LINE,
     check_writable,
     format_bytes,
     format_count,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ..traces.trace import Trace
 
 SHOWN = 10
-MOST_NAME = 60
 PLANS = options.PLAN_FILE.suffixes
 
 
@@ -203,14 +203,12 @@ def _print_runs(both: SideBySide, names: list[str]) -> None:
 
     first = both.runs[0]
     estimated = ESTIMATED if any(run.times == "estimated" for run in both.runs) else ""
-    click.echo(
-        f"trace {name_cell(first.trace, MOST_NAME)} ({first.trace_digest[:16]}){estimated}\n"
-    )
+    click.echo(f"trace {name_cell(first.trace, IN_LINE)} ({first.trace_digest[:16]}){estimated}\n")
     rows = [
         [
             label,
-            name_cell(name, MOST_NAME),
-            name_cell(run.method, MOST_NAME),
+            name_cell(name, IN_LINE),
+            name_cell(run.method, IN_LINE),
             format_bytes(run.budget_bytes),
             run.status,
             "-" if run.slowdown is None else f"{run.slowdown:.4f}",
@@ -261,7 +259,7 @@ def _did(doing: Doing) -> str:
     if doing.action == "end":
         return f"ends {when}"
     what = f"{name_cell(doing.name)} ({format_bytes(doing.bytes)})"
-    by = f", {name_cell(doing.call, MOST_NAME)}" if doing.call else ""
+    by = f", {name_cell(doing.call, IN_LINE)}" if doing.call else ""
     return f"{doing.action}s {what} {when}{by}".replace("banishs", "banishes")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .output import (
+    IN_LINE,
     format_bytes,
     format_count,
     format_ns,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..scores import Candidate, Decision
     from ..worth import Larger, Worth
 
-MOST_NAME = 100  # letters of a call's name in a line
 MOST_CHAIN = 5  # calls of a chain of causes
 LEFT = {
     "evict": "evicted for lack of memory",
@@ -38,8 +38,8 @@ def print_head(told: Explanation) -> None:
     is_online = run.kind == "online"
     times = ", times estimated" * (run.times == "estimated")
     fields = {
-        "trace": f"{name_cell(run.trace, MOST_NAME)} ({run.trace_digest[:16]}){times}",
-        "method": name_cell(run.method, MOST_NAME) + f", {run.deallocation}" * is_online,
+        "trace": f"{name_cell(run.trace, IN_LINE)} ({run.trace_digest[:16]}){times}",
+        "method": name_cell(run.method, IN_LINE) + f", {run.deallocation}" * is_online,
         "status": f"{run.status}: {name_cell(run.message, 400)}" if run.message else run.status,
         "slowdown": "-" if run.slowdown is None else f"{run.slowdown:.4f}",
         "budget": format_bytes(run.budget_bytes),
@@ -87,8 +87,9 @@ def _print_overhead(told: Explanation, top: int) -> None:
 def print_instant(live: Instant, top: int) -> None:
     """Tell what is in memory at an instant."""
     named = {"peak": "at the peak", "end": "at the end"}.get(live.moment, "then")
-    during = f", in {name_cell(live.running, MOST_NAME)}" if live.running else ""
-    click.echo(f"\nin memory {named} ({format_ns(live.time_ns)}{during}): "
+    since = "from " if live.moment not in ("peak", "end") else ""  # it holds for the whole call
+    during = f", in {name_cell(live.running, IN_LINE)}" if live.running else ""
+    click.echo(f"\nin memory {named} ({since}{format_ns(live.time_ns)}{during}): "
                f"{format_bytes(live.total_bytes)}")  # fmt: skip
     if not live.is_exact:
         click.echo("(less than the peak, which has a workspace: --trace tells whose)")
@@ -200,7 +201,7 @@ def print_life(told: Explanation, life: Life, top: int) -> None:
 
 def print_call(told: Explanation, story: CallStory, top: int) -> None:
     """Tell what a call did."""
-    click.echo(f"\n{name_cell(story.call, MOST_NAME)}: ran at {format_ns(story.started_ns)}, "
+    click.echo(f"\n{name_cell(story.call, IN_LINE)}: ran at {format_ns(story.started_ns)}, "
                f"for {format_ns(story.cost_ns)}")  # fmt: skip
     for again in story.returns:
         _print_return(told, again)
@@ -213,13 +214,13 @@ def print_call(told: Explanation, story: CallStory, top: int) -> None:
 def _print_return(told: Explanation, back: Return) -> None:
     in_all = "" if back.in_all_ns == back.cost_ns else f", {format_ns(back.in_all_ns)} in all"
     click.echo(
-        f"{format_ns(back.time_ns)}: {name_cell(back.call, MOST_NAME)} ran again "
+        f"{format_ns(back.time_ns)}: {name_cell(back.call, IN_LINE)} ran again "
         f"({format_ns(back.cost_ns)}{in_all})"
     )
     for name in back.chain[:MOST_CHAIN]:
-        click.echo(f"    needed by {name_cell(name, MOST_NAME)}")
+        click.echo(f"    needed by {name_cell(name, IN_LINE)}")
     if len(back.chain) > MOST_CHAIN:
-        last = name_cell(back.chain[-1], MOST_NAME)
+        last = name_cell(back.chain[-1], IN_LINE)
         click.echo(f"    ... {len(back.chain) - MOST_CHAIN} calls more, the last {last}")
     if not back.chain and told.story.trace is not None:
         click.echo("    needed at the end: an output")
@@ -228,7 +229,7 @@ def _print_return(told: Explanation, back: Return) -> None:
 def _print_eviction(told: Explanation, gone: Eviction, top: int) -> None:
     is_planned = told.result.kind != "online"
     reason = "the plan frees it" if is_planned else LEFT[gone.action]
-    room = f", to make room for {name_cell(gone.for_call, MOST_NAME)}" if gone.for_call else ""
+    room = f", to make room for {name_cell(gone.for_call, IN_LINE)}" if gone.for_call else ""
     click.echo(
         f"{format_ns(gone.time_ns)}: {name_cell(gone.name)} ({format_bytes(gone.bytes)}) leaves: "
         f"{reason}{room}"
