@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .traces.trace import Trace
 
 
+FAILED = ("oom", "refused")  # which of them it was, only the action says that has no row
+
+
 class PlanAudit(Audit):
     """Makes all that the trace has, then goes through the rows of the log."""
 
@@ -30,6 +33,7 @@ class PlanAudit(Audit):
         self.tensors: list[int] = events["tensor"].tolist()
         self.storages: list[int] = events["storage"].tolist()
         self.last: dict[Call, int] = {}  # the last row with a result of each call
+        self.done = 0  # actions of the plan so far
 
     def _make_all(self) -> None:
         """Make all that the trace has; find when each call runs last."""
@@ -47,7 +51,9 @@ class PlanAudit(Audit):
         self._make_all()
         while self.ledger.due is not None and self.ledger.due.action != "pin":
             self._follow_row(self.ledger.due)
-        if self.ledger.due is None and self.row["status"] != "ok":
+            self.done += 1
+        self.ledger.instruction = self.done
+        if self.ledger.due is None and self.row["status"] in FAILED:
             return str(self.row["status"])
         self._advance()
         if self.place < len(self.calls):
@@ -55,6 +61,11 @@ class PlanAudit(Audit):
             raise Contradiction("LOG_ENDS_EARLY", message)
         self._end_with_outputs()
         return "ok"
+
+    def figures_of_kind(self) -> dict[str, Any]:
+        """Give where it failed; in place that may be a call that has rows in the log."""
+        is_known = self.row["status"] != "ok" and self.row["mutation"] == "copy"
+        return {"failed_at": self.done} if is_known else {}
 
     def _issue(self, number: int, operands: list[int], mutated: list[int]) -> Call:
         call = super()._issue(number, operands, mutated)
@@ -66,9 +77,8 @@ class PlanAudit(Audit):
         """Note a call: when it ran, the log says."""
         self.calls.append(call)
 
-    def _drop(self, tensor: Tensor) -> None:
-        """Drop a reference, which has no effect: the plan frees."""
-        tensor.references -= 1
+    def _let_go(self, storage: Storage) -> None:
+        """Let nothing go: the plan frees."""
 
     def _end_with_outputs(self) -> None:
         for tensor in self.outputs():
@@ -100,6 +110,9 @@ class PlanAudit(Audit):
         if self.row["status"] != "ok":  # it may have been meant to be made again after the end
             is_made_again |= row.action == "evict"
         self.counts["evict"] += is_made_again
+        ledger.instruction = self.done
+        if self.row["mutation"] == "inplace":  # a FREE that hands over may stand before it
+            ledger.instruction = max(self.done, int(row.columns.get("instruction", 0)))
         ledger.leave_memory(storage, "evict" if is_made_again else "deallocate")
 
     def _follow_call(self, row: Row) -> None:
@@ -112,6 +125,8 @@ class PlanAudit(Audit):
         for p in call.parents:
             ledger.lock(p.storage)
         taken = self._taken_in_log(call, row)
+        self.done += len(taken)  # a FREE has handed over each of them
+        ledger.instruction = self.done
         if not ledger.fits(call, taken):
             need = f"{ledger.memory} + {call.request(taken)} bytes"
             raise row.fail("OVER_BUDGET", f"{need} are over the budget, or find no place")
