@@ -47,8 +47,9 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     -------
     Verdict
         Scores, and with them the choice of a victim, are checked for the heuristics of the DTR
-        paper that are not random; of others only that the victim could be evicted. Of the row, all
-        is derived but what `audit_row.NOT_DERIVED` says.
+        paper that are not random; of others only that the victim could be evicted. Of the row
+        and of the log all is derived but what `audit_row.NOT_DERIVED` and
+        ``EVENTS_NOT_DERIVED`` say.
 
     Raises
     ------

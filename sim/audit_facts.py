@@ -60,6 +60,11 @@ class Row:
                     raise self.fail(finding, f"{column} is {found} and should be {due}")
 
 
+def names_of(codes: list[int]) -> list[str]:
+    """Name the actions of an event log."""
+    return [ACTIONS[code] if 0 <= code < len(ACTIONS) else f"action {code}" for code in codes]
+
+
 def rows_of(events: Any) -> list[Row]:
     """Give the rows of an event log, with the columns that it has.
 
@@ -68,7 +73,7 @@ def rows_of(events: Any) -> list[Row]:
     columns = {name: events[name].tolist() for name in COLUMN_FINDINGS if name in events}
     if not any(number >= 0 for number in columns.get("instruction", ())):
         columns.pop("instruction", None)
-    columns["action"] = [ACTIONS[action] for action in columns["action"]]
+    columns["action"] = names_of(columns["action"])
     return [
         Row(number, values[0], dict(zip(columns, values, strict=True)))
         for number, values in enumerate(zip(*columns.values(), strict=True))

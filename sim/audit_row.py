@@ -16,25 +16,35 @@ if TYPE_CHECKING:
 
 NOT_DERIVED = {
     "trace": "a name; the digest says which trace it is",
-    "method": "asked for; a heuristic's choices show where there are some",
+    "method": "asked for; shows where a heuristic chose, or a planner predicted",
     "deallocation": "asked for; shows where something was let go",
     "mutation": "asked for; shows where something was updated in place",
-    "memory": "asked for; shows where addresses differ",
     "budget_bytes": "asked for; shows where room was wanted, or as a fraction of the peak",
     "slowdown_limit": "asked for; shows where a run has thrashed",
-    "time_limit": "asked for",
+    "time_limit": "asked for; empty where nothing was planned",
     "seed": "asked for; empty where nothing is random",
     "link": "asked for; shows where something moved",
-    "run_seconds": "a clock on the wall",
-    "solve_seconds": "a clock on the wall",
+    "status": "of a plan: oom or refused, of the action that failed there is no row",
+    "failed_at": "of a plan in place, where the call that failed may have rows",
     "message": "for a reader; empty if the run ended ok",
-    "planner_status": "the planner's word",
+    "run_seconds": "a clock on the wall",
+    "solve_seconds": "a clock on the wall; empty where nothing was planned",
+    "planner_status": "the planner's word; empty where nothing was planned",
     "bound_slowdown": "proven elsewhere; no run may be below it",
-    "predicted_slowdown": "the planner's word; no execution may be above it",
-    "predicted_peak_bytes": "the planner's word; the peak of an execution that ended ok",
-    "metadata_accesses": "steps of an algorithm, not of a run",
-    "evaluations": "likewise, where scores are not derived; empty unless counted",
-    "search_steps": "of heuristics that evict windows: steps of an algorithm",
+    "predicted_slowdown": "the planner's word where there are views; no execution may be above it",
+    "metadata_accesses": "steps of an algorithm, not of a run; empty unless counted",
+    "evaluations": "likewise, where scores are not derived",
+    "search_steps": "likewise, where windows are evicted",
+    **dict.fromkeys(
+        ("reserved_peak_bytes", "largest_hole_bytes", "retries"),
+        "of a plan that failed in memory where an attempt that is not logged leaves traces",
+    ),
+}
+EVENTS_NOT_DERIVED = {
+    "score": "of heuristics whose definition is not in `audit_scores.SCORES`",
+    "cause_call": "of a stall after which a plan failed: which of a storage's readers it was",
+    "instruction": "of a FREE in place, beside one that hands its bytes over and has no row",
+    "storage": "of a plan, where another one would have done",
 }
 FIGURES_OF_SPACE = ("reserved_peak_bytes", "fragmentation", "largest_hole_bytes", "retries")
 OF_PLANNING = ("planner_status", "solve_seconds", "time_limit")
@@ -87,8 +97,10 @@ def rest_of_row(row: dict[str, Any], figures: dict[str, Any], trace: Trace) -> d
 def _of_choices(row: dict[str, Any]) -> dict[str, Any]:
     """Give what a run that decides as it goes leaves empty."""
     rest: dict[str, Any] = dict.fromkeys((*OF_PLANNING, *OF_PREDICTION))
-    if row.get("evaluations") is None:
-        rest["metadata_accesses"] = None
+    if None in (row.get(column) for column in COUNTED):
+        rest |= dict.fromkeys(COUNTED)
+    if row.get("link") not in (None, NO_LINK):
+        rest["memory"] = COUNTER
     name = row["method"].partition("(")[0]
     if name in names() and not get(row["method"]).is_random:
         rest["seed"] = None
@@ -103,7 +115,7 @@ def _of_plan(row: dict[str, Any]) -> dict[str, Any]:
     planner = _planner_of(row)
     if planner is None or not planner.is_random or row.get("planner_status") is None:
         rest["seed"] = None
-    if row.get("planner_status") is None:
+    if None in (row.get("planner_status"), row.get("solve_seconds")):
         rest |= dict.fromkeys((*OF_PLANNING, *OF_PREDICTION))
     return rest
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from .audit_facts import Call, Contradiction, Row, Storage, Tensor, rows_of
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor, names_of, rows_of
 from .audit_lanes import AuditLanes
 from .audit_ledger import NO_CHOICE, NOTHING
 from .audit_plan import PlanAudit
 from .lanes import Copy
 from .links import find_link
-from .opcodes import ACTIONS
 
 CHANGES = {
     **dict.fromkeys(("compute", "recompute", "prefetch"), 1),
@@ -27,7 +26,7 @@ MOVES = ("offload", "prefetch", "discard", "stall")
 
 def moves_data(events: Any) -> bool:
     """Say whether a log has transfers, or waiting for them."""
-    return any(ACTIONS[action] in MOVES for action in set(events["action"].tolist()))
+    return any(action in MOVES for action in names_of(events["action"].tolist()))
 
 
 class TransferAudit(PlanAudit):
@@ -53,15 +52,15 @@ class TransferAudit(PlanAudit):
         order = sorted(self.log, key=lambda row: row.columns["instruction"])
         for place, rows in groupby(order, key=lambda row: row.columns["instruction"]):
             self._follow_next(place, list(rows))
-        if self.row["status"] != "ok":
+        if self.has_failed:
             self._give_up()
         self.lanes.reach(float("inf"))
-        if self.row["status"] == "ok":
+        if not self.has_failed:
             self._check_end()
         self.lanes.give_up(self.ledger.clock)
         self._compare_rows()
         self._hand_over()
-        return str(self.row["status"])
+        return str(self.row["status"]) if self.has_failed else "ok"
 
     def _hand_over(self) -> None:
         """Let the ledger have what has been found out."""
@@ -105,10 +104,13 @@ class TransferAudit(PlanAudit):
 
     def _only_wait(self, place: int, rows: list[Row]) -> None:
         """Follow an action that waited for data, and then could not be."""
-        if self.row["status"] == "ok":
+        if not self.has_failed:
             raise rows[0].fail("LOG_ENDS_EARLY", "it waited and did nothing")
         for row in rows:
-            self._wait_for(self._storage_of(row), place, int(row.columns["cause_call"]))
+            storage, cause = self._storage_of(row), int(row.columns["cause_call"])
+            if cause not in (-1, *(t.call.number for t in storage.readers)):
+                raise row.fail("WRONG_CAUSE", f"call {cause} does not read it")
+            self._wait_for(storage, place, cause)
 
     def _storage_of(self, row: Row) -> Storage:
         number = int(row.columns["storage"])
@@ -170,7 +172,7 @@ class TransferAudit(PlanAudit):
         if copy is None or copy.has_ended:
             return True
         if not self.lanes.comes(copy):
-            if self.row["status"] != "ok":
+            if self.has_failed:
                 return False
             message = f"action {place} waits for storage {storage.number}"
             raise Contradiction("WAITS_FOR_EVER", message)
@@ -189,7 +191,7 @@ class TransferAudit(PlanAudit):
         self._wait_for(storage, place)
         call = storage.tensors[0].call
         is_made_again = not call.is_constant and self.last.get(call, -1) > place
-        if self.row["status"] != "ok":  # it may have been meant to be made again after the end
+        if self.has_failed:  # it may have been meant to be made again after the end
             is_made_again |= row.action == "evict"
         self.counts["evict"] += is_made_again
         self.ledger.victims.append(storage.tensors[0].number)
@@ -211,7 +213,7 @@ class TransferAudit(PlanAudit):
     def _never(self, row: Row) -> bool:
         """Say whether a transfer never began: in a run that failed it has no bytes in the log."""
         is_empty = row.columns["bytes"] == 0 and self._storage_of(row).size > 0
-        return bool(is_empty and self.row["status"] != "ok")
+        return bool(is_empty and self.has_failed)
 
     def _queue(self, copy: Copy, row: Row) -> None:
         self.lanes.queues[copy.is_out].append(copy)
@@ -250,7 +252,7 @@ class TransferAudit(PlanAudit):
         for tensor in self.outputs():
             storage = tensor.storage
             self.lanes.reach(self.ledger.clock)
-            if pins == 0 and self.row["status"] != "ok":
+            if pins == 0 and self.has_failed:
                 return
             if not tensor.defined or storage not in self.here:
                 message = f"tensor {tensor.number} is an output, and not there at the end"
