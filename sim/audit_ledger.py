@@ -18,7 +18,7 @@ from .audit_facts import Call, Contradiction, Row, Storage, Tensor, rows_of
 
 # What a row says that has nothing to do with a column; its score is nobody's.
 NOTHING = {"stream": 0, "call": -1, "tensor": -1, "cause_call": -1, "address": -1}
-NO_CHOICE = {"score": nan}
+NO_CHOICE: dict[str, Any] = {"score": nan}
 
 
 @dataclass(eq=False)
@@ -183,7 +183,7 @@ class Ledger:
         self._undefine(storage)
         self.victims.append(storage.tensors[0].number)
         address = -1 if self.layout is None else self.layout.address.get(storage, -1)
-        said = {"address": address, "cause_call": cause}
+        said: dict[str, Any] = {"address": address, "cause_call": cause}
         if row is None:
             self.expect(action, storage, storage.size, self.memory, **said)
         else:
@@ -276,7 +276,7 @@ class Ledger:
             finding, reason = self._explain(row)
             finding = "WRONG_CALL" if finding == "UNEXPECTED_ACTION" else finding
             raise row.fail(finding, f"call {row.columns['call']} {reason}; due is call {call}")
-        self.compare(row, storage, size, memory, **NO_CHOICE, **said)
+        self.compare(row, storage, size, memory, **{**NO_CHOICE, **said})
 
     def compare(
         self,

@@ -251,7 +251,7 @@ class MovingAudit(Audit):
             raise row.fail("UNEXPECTED_ACTION", "it cannot be moved: no way, or the host is full")
         times = ledger.copy(victim, True)
         ledger.go_away(victim)
-        said = {"times": times, "stream": TO_HOST, "cause_call": call.number}
+        said: dict[str, Any] = {"times": times, "stream": TO_HOST, "cause_call": call.number}
         ledger.compare(row, victim, victim.size, ledger.memory, **said)
         ledger.wait(times[1], victim, call.number)
         return row
