@@ -314,8 +314,8 @@ def failure_message(trace: Trace, run: Run) -> str:
     if run.fact("idle_remats") > run.fact("idle_limit"):
         return f"no progress {where}: {run.fact('idle_remats'):,} recomputations that take no time"
     lost = f"{format_ns(run.fact('remat_ns'))} of rematerialization"
-    if run.has_transfers:
-        lost += f" and {format_ns(int(run.state.link['stall_ns'][0]))} of waiting for copies"
+    if waited := int(run.state.link["stall_ns"][0]) if run.has_transfers else 0:
+        lost += f" and {format_ns(waited)} of waiting for copies"
     return f"over the slowdown limit {where}, {lost}"
 
 
