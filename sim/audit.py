@@ -19,11 +19,14 @@ from .audit_addresses import declared, layout_of
 from .audit_facts import FINDINGS as FINDINGS
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_facts import Verdict as Verdict
-from .audit_ledger import Ledger
+from .audit_ledger import Ledger, Unlogged
+from .audit_program import ProgramAudit
+from .audit_row import FIGURES_OF_SPACE, is_known, rest_of_row
 from .audit_scores import SCORES, check_choice
 from .errors import InputError
 from .links import NO_LINK, find_link
-from .opcodes import IDLE_REMATS_PER_CALL, INSTRUCTIONS, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
+from .memory_models import COUNTER
+from .opcodes import IDLE_REMATS_PER_CALL
 
 if TYPE_CHECKING:
     from .result import RunResult
@@ -44,7 +47,9 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     -------
     Verdict
         Scores, and with them the choice of a victim, are checked for the heuristics of the DTR
-        paper that are not random; of others only that the victim could be evicted.
+        paper that are not random; of others only that the victim could be evicted. Of the row
+        and of the log all is derived but what `audit_row.NOT_DERIVED` and
+        ``EVENTS_NOT_DERIVED`` say.
 
     Raises
     ------
@@ -75,7 +80,7 @@ class End(Exception):  # noqa: N818
     """The run ends here, and how."""
 
 
-class Audit:
+class Audit(ProgramAudit):
     """A replay that is told its victims by the log."""
 
     knows_failure = True  # which call it is that found no place, if one did
@@ -93,6 +98,7 @@ class Audit:
         self.drops_intermediates = heuristic is not None and heuristic.drops_intermediates
         self.wanted: list[list[Tensor]] = []  # by call under way: what it found not computed
         self.idle = 0  # the latest recomputations, in a row, that took no time
+        self.considered = self.scored = 0  # storages of the pool, at all choices
 
     def opened(self, events: Any, layout: Any) -> Ledger:
         """Give the ledger of a log."""
@@ -117,18 +123,10 @@ class Audit:
                     self._materialize(tensor, "recompute")
                 self.bring_back(tensor.storage, tensor.call, waits=True)
                 self.ledger.pin(tensor.storage)
+                self.ledger.instruction += 1
         except End as end:
             return str(end)
         return "ok"
-
-    def step(self, op: int, a: int, b: int) -> None:
-        """Follow one instruction."""
-        getattr(self, "_" + INSTRUCTIONS[op].lower())(a, b)
-
-    def outputs(self) -> list[Tensor]:
-        """Give what the program still holds, in the order of the names that meant it first."""
-        held = [t for t in self.ledger.tensors if t.references > 0]
-        return sorted(held, key=lambda t: (t.first_name, t.number))
 
     def figures(self) -> dict[str, Any]:
         """Give the row's figures as the log adds up to them."""
@@ -136,6 +134,7 @@ class Audit:
         text = ",".join(str(number) for number in victims)
         figures = {
             "base_compute_ns": self.base,
+            "unlimited_peak_bytes": unlimited_peak(self.trace, self.row["mutation"]),
             "model_ns": self.counts["compute_ns"],
             "remat_ns": self.counts["recompute_ns"],
             "clock": self.ledger.clock,
@@ -144,130 +143,51 @@ class Audit:
             "pressure_evictions": self.counts["evict"],
             "evict_sha": hashlib.sha256(text.encode()).hexdigest()[:16],
             "rematerializations": self.counts["recompute"],
+            "stall_ns": self.ledger.stall_ns,
+            "offloaded_bytes": self.ledger.moved[True],
+            "prefetched_bytes": self.ledger.moved[False],
+            "host_peak_bytes": self.ledger.host_peak,
+            **self.figures_of_kind(),
         }
-        if self.ledger.layout is not None:
-            figures |= self.ledger.layout.figures(
-                self.row["status"], self.row["budget_bytes"], self.knows_failure
-            )
+        if self.ledger.layout is None:
+            return figures | dict.fromkeys(FIGURES_OF_SPACE)
+        return figures | self.ledger.layout.figures(
+            self.row["status"], self.row["budget_bytes"], self.knows_failure
+        )
+
+    def figures_of_kind(self) -> dict[str, Any]:
+        """Give what only runs that decide as they go count."""
+        figures = {} if self.row["status"] == "ok" else {"failed_at": self.ledger.instruction}
+        heuristic = declared(self.row["method"])
+        if self.ledger.layout is None or (heuristic and heuristic.kind != "window"):
+            figures["search_steps"] = self.considered
+        if self.score is not None and self.row.get("evaluations") is not None:
+            figures["evaluations"] = self.scored
         return figures
 
     def _compare_figures(self) -> None:
-        """Compare the row's figures with what the log adds up to."""
-        for column, derived in self.figures().items():
-            if self.row[column] != derived:
-                message = f"{column} is {self.row[column]}, the log adds up to {derived}"
+        """Compare the row's figures with what the log adds up to, and with each other."""
+        derived = self.figures()
+        for column, value in (derived | rest_of_row(self.row, derived, self.trace)).items():
+            if is_known(self.row, column) and self.row[column] != value:
+                message = f"{column} is {self.row[column]}, the log adds up to {value}"
                 raise Contradiction("COUNT_MISMATCH", message)
 
-    # The program's instructions.
+    # Calls.
 
-    def _constant(self, name: int, ordinal: int) -> None:
-        call = Call(-1, is_constant=True)
-        self.ledger.create(call, [(int(self.trace.constant_bytes[ordinal]), -1)])
-        self._run_model(call)
-        self._bind(name, call.results[0])
-        self.ledger.pin(call.results[0].storage, logged=False)
-
-    def _call(self, number: int, _: int) -> None:
-        t = self.trace
-        operands = _part(t.arg_names, t.arg_offsets, number)
-        names = _part(t.result_names, t.result_offsets, number)
-        mutated = [operands[m] for m in _part(t.mutate_args, t.mutate_offsets, number)]
-        call = self._issue(number, operands, mutated)
-        for name, tensor in zip(names, call.results, strict=False):
-            self._bind(name, tensor)
-        if t.rebinding == "storage":
-            self._rebind_storages(call)
-            for tensor in call.results[len(names) :]:
-                self._drop(tensor)
-        else:
-            for name, tensor in zip(mutated, call.replaces, strict=True):
-                before = self.names[name]
-                self._bind(name, tensor)
-                self._drop(before)
-
-    def _copy(self, target: int, source: int) -> None:
-        self.names[source].references += 1
-        self._bind(target, self.names[source])
-
-    def _copy_from(self, target: int, source: int) -> None:
-        before, after = self.names[target], self.names[source]
-        if before is not after:
-            self._drop(before)
-            after.references += 1
-            self._bind(target, after)
-
-    def _release(self, name: int, _: int) -> None:
-        self._drop(self.names.pop(name))
-
-    def _backward(self, _a: int, _b: int) -> None:
-        pass
-
-    # Names.
-
-    def _bind(self, name: int, tensor: Tensor) -> None:
-        """Let a name mean a tensor."""
-        self.names[name] = tensor
-        if tensor.first_name < 0:
-            tensor.first_name = name
-
-    def _drop(self, tensor: Tensor) -> None:
-        """Drop a reference; what the policy does with the last must be in the log."""
-        storage = tensor.storage
-        tensor.references -= 1
-        if storage.referenced:
-            return
+    def _let_go(self, storage: Storage) -> None:
+        """Let a storage go whose last reference went, as the policy has it."""
         if self._can_be_banished(storage):
             self.ledger.banish(storage)
         elif self.row["deallocation"] == "eager" and not storage.evicted and not storage.pinned:
             self.ledger.leave_memory(storage, "deallocate")
-
-    def _rebind_storages(self, call: Call) -> None:
-        """Let the live names of mutated storages mean the new ones, views derived again."""
-        for root, old in call.replaces.items():
-            renewed = {old.tensors[0]: root}
-            for name in sorted(n for n, t in self.names.items() if t.storage is old):
-                before = self.names[name]
-                if before not in renewed:
-                    view = Call(call.number, parents=[root])
-                    self.ledger.create(view, [(0, 0)])
-                    self._run_model(view)
-                    renewed[before] = view.results[0]
-                else:
-                    renewed[before].references += 1
-                self._bind(name, renewed[before])
-                self._drop(before)
-
-    # Calls.
-
-    def _issue(self, number: int, operands: list[int], mutated: list[int]) -> Call:
-        """Create a call's tensors, those that replace mutated ones last, and run it."""
-        t = self.trace
-        call = Call(number, int(t.call_time_ns[number]), int(t.call_workspace_bytes[number]))
-        call.parents = [self.names[name] for name in operands]
-        sizes = _part(t.result_bytes, t.result_offsets, number)
-        aliases = _part(t.result_alias, t.result_offsets, number)
-        old = [self.names[name].storage for name in mutated]
-        if t.rebinding == "storage":
-            old = [s for s in dict.fromkeys(old) if not s.tensors[0].call.is_constant]
-        results = [*zip(sizes, aliases, strict=True), *((s.size, -1) for s in old)]
-        self.ledger.create(call, results or [(0, -1)])
-        call.replaces = dict(zip(call.results[len(sizes) :], old, strict=False))
-        dropped = Counter(self.names[name].storage for name in set(mutated))  # each name once
-        held = {s: sum(t.references for t in s.tensors) - dropped[s] for s in old}
-        by_storage = self.trace.rebinding == "storage"
-        call.last = {t for t, s in call.replaces.items() if by_storage or held[s] == 0}
-        if int(t.call_tags[number]) & (TAG_COLLECTIVE | TAG_DATA_DEPENDENT):
-            for tensor in call.results:
-                tensor.storage.irreplaceable = True
-                self.ledger.pin(tensor.storage, logged=False)
-        self._run_model(call)
-        return call
 
     def _run_model(self, call: Call) -> None:
         """Follow a call as the model's own work."""
         self._materialize(call.results[0], "compute")
         for tensor in call.results:
             tensor.storage.last_access = self.ledger.clock
+        self.ledger.instruction += 1
 
     def _materialize(self, tensor: Tensor, action: str) -> None:
         """Follow the computation of a tensor and of what it needs, without recursion."""
@@ -366,17 +286,19 @@ class Audit:
     def _follow_eviction(self, call: Call, row: Row) -> None:
         """Compare one of them."""
         victim = self.ledger.victim(row)
-        if row.columns["cause_call"] != call.number:
-            raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
         check_choice(self.scores(), row, victim)
-        self.ledger.leave_memory(victim, "evict", row)
+        self.ledger.leave_memory(victim, "evict", row, call.number)
         self.counts["evict"] += 1
 
     def scores(self) -> dict[Storage, float]:
-        """Score the pool; nothing where the heuristic is not known."""
+        """Score the pool, once a choice; nothing where the heuristic is not known."""
+        self.considered += len(self.ledger.pool)
         if self.score is None:
             return {}
-        return {s: self.score(self.ledger, s) for s in self.ledger.pool}
+        scores = {s: self.score(self.ledger, s) for s in self.ledger.pool}
+        values = list(scores.values())
+        self.scored += values.index(0) + 1 if 0 in values else len(values)
+        return scores
 
     # What only runs that move data do (`audit_moves.py`).
 
@@ -387,7 +309,17 @@ class Audit:
         """Follow the waiting for what is on its way."""
 
 
-def _part(values: Any, offsets: Any, index: int) -> list[int]:
-    """Give one row of a ragged table."""
-    part: list[int] = values[offsets[index] : offsets[index + 1]].tolist()
-    return part
+class Unlimited(Audit):
+    """A replay without a budget, under banish, that no log tells anything."""
+
+    def opened(self, events: Any, layout: Any) -> Ledger:
+        """Give a ledger of none."""
+        return Unlogged()
+
+
+def unlimited_peak(trace: Trace, mutation: str) -> int:
+    """Derive what fractions of a budget are of."""
+    asked = {"deallocation": "banish", "mutation": mutation, "memory": COUNTER, "method": ""}
+    run = Unlimited(trace, {**asked, "budget_bytes": None, "slowdown_limit": None}, None)
+    run.follow()
+    return run.ledger.peak

@@ -19,7 +19,7 @@ from .partition import BY_CLASS, NO_PARTITION, is_expensive_operator
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from .audit_facts import Call, Row, Storage, Tensor
+    from .audit_facts import Call, Storage, Tensor
     from .heuristics.registry import Heuristic
     from .traces.trace import Trace
 
@@ -215,16 +215,6 @@ class Layout:
         if self.goes_by_windows and self.arena.goes_by_windows_alone:
             return self.has_window(evictable)
         return bool(evictable)
-
-    def compare(self, row: Row, address: int | None) -> None:
-        """Compare a row's address, None for none, and what is reserved after it."""
-        found, due = row.columns["address"], -1 if address is None else address
-        if found != due:
-            raise row.fail("WRONG_ADDRESS", f"address is {found} and should be {due}")
-        reserved = self.arena.reserved_bytes
-        if (found := row.columns["reserved_after_bytes"]) != reserved:
-            message = f"reserved_after_bytes is {found} and should be {reserved}"
-            raise row.fail("BYTES_MISMATCH", message)
 
     def figures(self, status: str, budget_bytes: int | None, knows_failure: bool) -> dict[str, Any]:
         """Give the row's figures as derived, without those that an unknown failure changed."""

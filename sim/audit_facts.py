@@ -6,6 +6,27 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from .opcodes import ACTIONS
+
+# What it is called where a column of the log says something else than what is derived.
+COLUMN_FINDINGS = {
+    "action": "UNEXPECTED_ACTION",
+    "instruction": "UNEXPECTED_ACTION",
+    "stream": "UNEXPECTED_ACTION",
+    "call": "WRONG_CALL",
+    "tensor": "WRONG_CALL",
+    "cause_call": "WRONG_CAUSE",
+    "storage": "WRONG_STORAGE",
+    "bytes": "BYTES_MISMATCH",
+    "start_ns": "CLOCK_MISMATCH",
+    "end_ns": "CLOCK_MISMATCH",
+    "memory_after_bytes": "BYTES_MISMATCH",
+    "host_after_bytes": "BYTES_MISMATCH",
+    "address": "WRONG_ADDRESS",
+    "reserved_after_bytes": "BYTES_MISMATCH",
+    "score": "SCORE_MISMATCH",
+}
+
 
 class Contradiction(Exception):  # noqa: N818
     """Something in the log that cannot be."""
@@ -29,6 +50,34 @@ class Row:
         at = f"event {self.number} ({self.action} of storage {self.columns['storage']} "
         at += f"at {self.columns['end_ns']} ns)"
         return Contradiction(finding, f"{at}: {message}", self.number)
+
+    def compare(self, derived: dict[str, Any]) -> None:
+        """Compare what has been derived of it with what it says; None is not known."""
+        for column, finding in COLUMN_FINDINGS.items():
+            if column in self.columns and derived.get(column) is not None:
+                found, due = self.columns[column], derived[column]
+                if found != due and not (found != found and due != due):  # no numbers are equal
+                    raise self.fail(finding, f"{column} is {found} and should be {due}")
+
+
+def names_of(codes: list[int]) -> list[str]:
+    """Name the actions of an event log."""
+    return [ACTIONS[code] if 0 <= code < len(ACTIONS) else f"action {code}" for code in codes]
+
+
+def rows_of(events: Any) -> list[Row]:
+    """Give the rows of an event log, with the columns that it has.
+
+    In a file written before there was ``instruction`` that is -1 everywhere.
+    """
+    columns = {name: events[name].tolist() for name in COLUMN_FINDINGS if name in events}
+    if not any(number >= 0 for number in columns.get("instruction", ())):
+        columns.pop("instruction", None)
+    columns["action"] = names_of(columns["action"])
+    return [
+        Row(number, values[0], dict(zip(columns, values, strict=True)))
+        for number, values in enumerate(zip(*columns.values(), strict=True))
+    ]
 
 
 @dataclass(eq=False)

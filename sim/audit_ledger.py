@@ -7,80 +7,81 @@ say the same. Which change is due is for ``audit.py`` to say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from math import inf
+from dataclasses import dataclass
+from math import inf, nan
 from typing import Any
 
-from .audit_addresses import Layout
-from .audit_facts import Call, Contradiction, Row, Storage, Tensor
-from .opcodes import ACTIONS
+import numpy as np
 
-COLUMNS = (
-    "start_ns",
-    "end_ns",
-    "action",
-    "call",
-    "storage",
-    "bytes",
-    "score",
-    "cause_call",
-    "memory_after_bytes",
-)
-ADDRESS_COLUMNS = ("address", "reserved_after_bytes")
+from .audit_addresses import Layout
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor, rows_of
+
+# What a row says that has nothing to do with a column; its score is nobody's.
+NOTHING = {"stream": 0, "call": -1, "tensor": -1, "cause_call": -1, "address": -1}
+NO_CHOICE: dict[str, Any] = {"score": nan}
+
+
+@dataclass(eq=False)
+class Group:
+    """A class of evicted storages, and what it is said to cost."""
+
+    members: set[Storage]
+    cost: int
 
 
 class Classes:
     """The union-find of the approximate neighborhood, as plain sets with a running cost."""
 
     def __init__(self) -> None:
-        self.groups: list[tuple[set[Storage], int]] = []
+        self.group: dict[Storage, Group] = {}
+
+    def near(self, storages: set[Storage]) -> set[Group]:
+        """Give the distinct classes of some storages."""
+        return {self.group[s] for s in storages if s in self.group}
 
     def add(self, storage: Storage, cost: int, near: set[Storage]) -> None:
         """Open a class for a storage and merge those of its neighbors into it."""
-        merged = [group for group in self.groups if group[0] & near]
-        self.groups = [group for group in self.groups if not group[0] & near]
-        members = {storage}.union(*(group[0] for group in merged))
-        self.groups.append((members, cost + sum(group[1] for group in merged)))
+        merged = self.near(near)
+        members = {storage}.union(*(group.members for group in merged))
+        opened = Group(members, cost + sum(group.cost for group in merged))
+        self.group.update(dict.fromkeys(members, opened))
 
     def remove(self, storage: Storage) -> None:
         """Take a storage out of its class, and its cost off the class's."""
-        left = []
-        for members, cost in self.groups:
-            if storage not in members:
-                left.append((members, cost))
-            elif len(members) > 1:
-                left.append((members - {storage}, cost - storage.cost))
-        self.groups = left
+        group = self.group.pop(storage)
+        group.members.remove(storage)
+        group.cost -= storage.cost
 
     def cost(self, near: set[Storage]) -> int:
         """Sum over the distinct classes of some storages."""
-        return sum(cost for members, cost in self.groups if members & near)
+        return sum(group.cost for group in self.near(near))
 
 
 class Ledger:
     """Memory as derived, compared change by change with the rows of a log."""
 
-    columns: tuple[str, ...] = COLUMNS
-    stall_ns = 0
-
     def __init__(self, events: Any, budget_bytes: int | None, layout: Layout | None = None) -> None:
-        self.rows = _rows(events, self.columns + (ADDRESS_COLUMNS if layout is not None else ()))
+        self.rows = iter(rows_of(events))
         self.due: Row | None = next(self.rows, None)
         self.budget = inf if budget_bytes is None else budget_bytes
         self.layout = layout
         self.tensors: list[Tensor] = []
         self.storages: list[Storage] = []
+        self.there: set[Storage] = set()  # that are material
         self.held: Counter[Storage] = Counter()  # locks of running calls
         self.pool: dict[Storage, None] = {}  # in the order of last entering
         self.classes = Classes()
         self.clock = 1
         self.peak = 0
         self.victims: list[int] = []
+        self.instruction = 0  # of the lowered program, or action of the plan, that is under way
+        self.stall_ns = self.host = self.host_peak = 0
+        self.moved = {True: 0, False: 0}  # bytes to the host, and from it
 
     @property
     def memory(self) -> int:
         """Bytes of the material storages."""
-        return sum(s.size for s in self.storages if s.material)
+        return sum(s.size for s in self.there)
 
     def fits(self, call: Call, taken: dict[Tensor, Storage]) -> bool:
         """Say whether a call finds room; with addresses, it has its places from now on."""
@@ -138,25 +139,23 @@ class Ledger:
             self.layout.settle(call, taken)
             places = self.layout.placed
         for t in call.results:
+            where = {"address": places.get(t, -1)}
             if t in taken:
                 memory -= t.size
-                row = self.expect("take_over", taken[t], t.size, memory, times=(start, start))
-                self._compare_address(row, places.get(t))
-                if row.columns["cause_call"] != call.number:
-                    raise row.fail("WRONG_CAUSE", f"call {call.number} replaces it")
+                said = {**where, "times": (start, start), "cause_call": call.number}
+                self.expect("take_over", taken[t], t.size, memory, **said)
             memory += t.size
-            times = (start, self.clock)
-            row = self.expect(action, t.storage, t.size, memory, call=call.number, times=times)
-            self._compare_address(row, places.get(t))
+            said = {**where, "times": (start, self.clock), "call": call.number, "tensor": t.number}
+            self.expect(action, t.storage, t.size, memory, **said)
         self.peak = max(self.peak, memory + call.workspace)
         for t in [t for t in call.results if t.defined]:
             memory -= t.size
-            row = self.expect("drop_duplicate", t.storage, t.size, memory, call=call.number)
-            self._compare_address(row, places.get(t))
+            said = {"address": places.get(t, -1), "call": call.number, "tensor": t.number}
+            self.expect("drop_duplicate", t.storage, t.size, memory, **said)
         for t in [*(t for t in call.results if t is not wanted), wanted]:
             t.defined = True
             if t.storage.evicted:
-                t.storage.material = True
+                self._appear(t.storage)
                 t.storage.was_recomputed |= action == "recompute"
                 self.classes.remove(t.storage)
                 self._enter(t.storage)
@@ -177,16 +176,19 @@ class Ledger:
             raise row.fail("LOCKED_BUT_EVICTED", f"{holder} on it")
         return victim
 
-    def leave_memory(self, storage: Storage, action: str, row: Row | None = None) -> None:
-        """Let a storage be evicted, by a row already taken or by the next."""
+    def leave_memory(
+        self, storage: Storage, action: str, row: Row | None = None, cause: int = -1
+    ) -> None:
+        """Let a storage be evicted, by a row already taken, of a choice, or by the next."""
         self._undefine(storage)
         self.victims.append(storage.tensors[0].number)
+        address = -1 if self.layout is None else self.layout.address.get(storage, -1)
+        said: dict[str, Any] = {"address": address, "cause_call": cause}
         if row is None:
-            row = self.expect(action, storage, storage.size, self.memory)
+            self.expect(action, storage, storage.size, self.memory, **said)
         else:
-            self.compare(row, storage, storage.size, self.memory)
+            self.compare(row, storage, storage.size, self.memory, **said)
         if self.layout is not None:
-            self._compare_address(row, self.layout.address.get(storage))
             self.layout.drop(storage)
 
     def banish(self, storage: Storage) -> None:
@@ -199,7 +201,7 @@ class Ledger:
         if not storage.evicted:
             self.leave_memory(storage, "banish")
         else:
-            self._compare_address(self.expect("banish", storage, 0, self.memory), None)
+            self.expect("banish", storage, 0, self.memory)
         storage.banished = True
         storage.pinned = False
         self.held.pop(storage, None)
@@ -224,12 +226,19 @@ class Ledger:
             storage.pinned = True
             self.pool.pop(storage, None)
             if logged:
-                row = self.expect("pin", storage, storage.size, self.memory)
-                self._compare_address(row, None)
+                self.expect("pin", storage, storage.size, self.memory)
+
+    def _appear(self, storage: Storage) -> None:
+        storage.material = True
+        self.there.add(storage)
+
+    def _vanish(self, storage: Storage) -> None:
+        storage.material = False
+        self.there.discard(storage)
 
     def _undefine(self, storage: Storage) -> None:
         """Note that a storage is no more material."""
-        storage.material = False
+        self._vanish(storage)
         storage.came_back = storage.banished
         self.pool.pop(storage, None)
         for tensor in storage.tensors:
@@ -259,23 +268,15 @@ class Ledger:
             raise row.fail(finding, f"{reason}; due is {action}: {why}")
         return row
 
-    def expect(
-        self,
-        action: str,
-        storage: Storage,
-        size: int,
-        memory: int,
-        call: int = -1,
-        times: tuple[int, int] | None = None,
-    ) -> Row:
-        """Take the next row and compare all that can be derived of it."""
+    def expect(self, action: str, storage: Storage, size: int, memory: int, **said: Any) -> None:
+        """Take the next row, of no choice, and compare all of it."""
+        call = said.get("call", -1)
         row = self.take(action, f"storage {storage.number}, call {call}")
         if row.columns["call"] != call:
             finding, reason = self._explain(row)
             finding = "WRONG_CALL" if finding == "UNEXPECTED_ACTION" else finding
             raise row.fail(finding, f"call {row.columns['call']} {reason}; due is call {call}")
-        self.compare(row, storage, size, memory, times)
-        return row
+        self.compare(row, storage, size, memory, **{**NO_CHOICE, **said})
 
     def compare(
         self,
@@ -284,29 +285,28 @@ class Ledger:
         size: int,
         memory: int,
         times: tuple[int, int] | None = None,
+        **said: Any,
     ) -> None:
-        """Compare a row's storage, bytes and times (clock readings; the log counts from 0)."""
+        """Compare a row: storage, bytes, times (clock readings; the log counts from 0), the rest.
+
+        What it should say besides is nothing, but for what is given.
+        """
         start, end = times or (self.clock, self.clock)
-        derived = {
-            "storage": (storage.number, "WRONG_STORAGE"),
-            "bytes": (size, "BYTES_MISMATCH"),
-            "start_ns": (start - 1, "CLOCK_MISMATCH"),
-            "end_ns": (end - 1, "CLOCK_MISMATCH"),
-            "memory_after_bytes": (memory, "BYTES_MISMATCH"),
-        }
-        for column, (value, finding) in (derived | self.more_of(row)).items():
-            if row.columns[column] != value:
-                message = f"{column} is {row.columns[column]} and should be {value}"
-                raise row.fail(finding, message)
-
-    def more_of(self, row: Row) -> dict[str, tuple[int, str]]:
-        """Give what other columns of a row must say, and what is wrong where they do not."""
-        return {}
-
-    def _compare_address(self, row: Row, address: int | None) -> None:
-        """Compare where a row says that something lies; None: nowhere."""
-        if self.layout is not None:
-            self.layout.compare(row, address)
+        reserved = memory if self.layout is None else self.layout.arena.reserved_bytes
+        row.compare(
+            NOTHING
+            | {
+                "instruction": self.instruction,
+                "storage": storage.number,
+                "bytes": size,
+                "start_ns": start - 1,
+                "end_ns": end - 1,
+                "memory_after_bytes": memory,
+                "host_after_bytes": self.host,
+                "reserved_after_bytes": reserved,
+            }
+            | said
+        )
 
     def _explain(self, row: Row) -> tuple[str, str]:
         """Say what is wrong with a row that is not the one due."""
@@ -335,9 +335,11 @@ class Ledger:
         return "UNEXPECTED_ACTION", "is not due"
 
 
-def _rows(events: Any, names: tuple[str, ...]) -> Iterator[Row]:
-    """Give the rows of an event log."""
-    columns = {name: events[name].tolist() for name in names}
-    for number in range(len(columns["action"])):
-        row = {name: values[number] for name, values in columns.items()}
-        yield Row(number, ACTIONS[row["action"]], row)
+class Unlogged(Ledger):
+    """Memory as derived, where there is no log beside it."""
+
+    def __init__(self) -> None:
+        super().__init__({"action": np.zeros(0, int)}, None)
+
+    def expect(self, action: str, storage: Storage, size: int, memory: int, **said: Any) -> None:
+        """Compare nothing."""

@@ -13,30 +13,26 @@ from typing import Any
 from .audit import Audit, End
 from .audit_addresses import declared
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
-from .audit_ledger import COLUMNS, Ledger
+from .audit_ledger import Ledger
 from .audit_scores import check_choice, return_cost
 from .heuristics.registry import ON_DEMAND
 from .links import Link, find_link
 from .state import MAX_CLOCK
 
-STREAMS = {"offload": 1, "save": 1, "prefetch": 2}
+TO_HOST, FROM_HOST = 1, 2  # of STREAMS
 
 
 class MovingLedger(Ledger):
     """Memory and host memory, with one copy at a time each way."""
 
-    columns = (*COLUMNS, "stream", "host_after_bytes")
-
     def __init__(self, events: Any, budget_bytes: int | None, link: Link) -> None:
         super().__init__(events, budget_bytes)
         self.link = link
         self.host_limit = inf if link.host_bytes is None else link.host_bytes
-        self.host = self.host_peak = 0
         self.on_host: set[Storage] = set()
         self.busy: dict[Storage, int] = {}  # when the latest copy of it ends
         self.arrival: dict[Storage, int] = {}  # when the latest copy back of it does
         self.taken_until = {True: 1, False: 1}  # the stream to the host, and that from it
-        self.moved = {True: 0, False: 0}
 
     def duration(self, storage: Storage, is_out: bool) -> float:
         """Give how long a copy takes; infinity if there is no way."""
@@ -88,9 +84,8 @@ class MovingLedger(Ledger):
         """Compare a stall up to a time, if it is to come."""
         if until <= self.clock:
             return
-        row = self.expect("stall", storage, 0, self.memory, times=(self.clock, until))
-        if row.columns["cause_call"] != cause:
-            raise row.fail("WRONG_CAUSE", f"call {cause} waits")
+        said = {"times": (self.clock, until), "cause_call": cause}
+        self.expect("stall", storage, 0, self.memory, **said)
         self.stall_ns += until - self.clock
         self.clock = until
 
@@ -106,7 +101,9 @@ class MovingLedger(Ledger):
             self.host_peak = max(self.host_peak, self.host)
         return start, end
 
-    def leave_memory(self, storage: Storage, action: str, row: Row | None = None) -> None:
+    def leave_memory(
+        self, storage: Storage, action: str, row: Row | None = None, cause: int = -1
+    ) -> None:
         """Let a storage be nowhere, if not on the host alone that is an eviction."""
         self.wait(self.busy.get(storage, 0), storage, -1)
         if storage in self.on_host:
@@ -119,11 +116,12 @@ class MovingLedger(Ledger):
                 if action == "banish":
                     self.expect("banish", storage, 0, self.memory)
                 return
-        super().leave_memory(storage, action, row)
+        super().leave_memory(storage, action, row, cause)
 
     def go_away(self, storage: Storage) -> None:
         """Let a storage be on the host alone."""
-        storage.material, storage.away = False, True
+        self._vanish(storage)
+        storage.away = True
         self.pool.pop(storage, None)
 
     def _undefine(self, storage: Storage) -> None:
@@ -134,19 +132,13 @@ class MovingLedger(Ledger):
 
     def come_back(self, storage: Storage) -> tuple[int, int]:
         """Begin to copy a storage back."""
-        storage.material, storage.away = True, False
+        self._appear(storage)
+        storage.away = False
         times = self.copy(storage, False)
         self.arrival[storage] = times[1]
         self.peak = max(self.peak, self.memory)
         self._enter(storage)
         return times
-
-    def more_of(self, row: Row) -> dict[str, tuple[int, str]]:
-        """Give the host's bytes after a row, and the stream of its copy."""
-        return {
-            "host_after_bytes": (self.host, "BYTES_MISMATCH"),
-            "stream": (STREAMS.get(row.action, 0), "UNEXPECTED_ACTION"),
-        }
 
 
 class MovingAudit(Audit):
@@ -165,16 +157,6 @@ class MovingAudit(Audit):
         link = find_link(self.row["link"])
         assert link is not None
         return MovingLedger(events, self.row["budget_bytes"], link)
-
-    def figures(self) -> dict[str, Any]:
-        """Give the row's figures as the log adds up to them."""
-        ledger = self.ledger
-        return super().figures() | {
-            "stall_ns": ledger.stall_ns,
-            "offloaded_bytes": ledger.moved[True],
-            "prefetched_bytes": ledger.moved[False],
-            "host_peak_bytes": ledger.host_peak,
-        }
 
     def _run_model(self, call: Call) -> None:
         """Follow what is copied ahead, then a call as the model's own work."""
@@ -199,7 +181,7 @@ class MovingAudit(Audit):
         if is_early or not ledger.can_move(storage) or ledger.free_at(True) != ledger.clock:
             raise row.fail("UNEXPECTED_ACTION", "not now: no need, no room, or the stream is taken")
         times = ledger.copy(storage, True)
-        ledger.expect("save", storage, storage.size, ledger.memory, times=times)
+        ledger.expect("save", storage, storage.size, ledger.memory, times=times, stream=TO_HOST)
 
     def _prefetch_ahead(self, row: Row, storage: Storage, call: Call) -> None:
         ledger = self.ledger
@@ -209,7 +191,9 @@ class MovingAudit(Audit):
         if not has_room or ledger.free_at(False) != ledger.clock:
             raise row.fail("OVER_BUDGET", "no room beside the call, or the stream is taken")
         times = ledger.come_back(storage)
-        ledger.expect("prefetch", storage, storage.size, ledger.memory, times=times)
+        ledger.expect(
+            "prefetch", storage, storage.size, ledger.memory, times=times, stream=FROM_HOST
+        )
 
     def bring_back(self, storage: Storage, call: Call, waits: bool = False) -> None:
         """Follow a storage back from the host, if it is there, and the wait for it."""
@@ -219,9 +203,8 @@ class MovingAudit(Audit):
                 self.follow_choice(call, storage.size)
             ledger.wait(ledger.free_at(False), storage, call.number)
             times = ledger.come_back(storage)
-            row = ledger.expect("prefetch", storage, storage.size, ledger.memory, times=times)
-            if row.columns["cause_call"] != call.number:
-                raise row.fail("WRONG_CAUSE", f"call {call.number} reads it")
+            said = {"times": times, "stream": FROM_HOST, "cause_call": call.number}
+            ledger.expect("prefetch", storage, storage.size, ledger.memory, **said)
         if waits:
             ledger.wait(ledger.arrival.get(storage, 0), storage, -1)
 
@@ -249,15 +232,13 @@ class MovingAudit(Audit):
             ledger.wait(ledger.busy[victim], victim, call.number)
             row = ledger.take("evict", "it is on the host")
             ledger.go_away(victim)
-            ledger.compare(row, victim, victim.size, ledger.memory)
+            ledger.compare(row, victim, victim.size, ledger.memory, cause_call=call.number)
         elif ledger.due.action == "offload":
             row = self._offload(victim, call)
         else:
             row = ledger.take("evict", f"{ledger.memory} + {wanted} bytes are over the budget")
-            ledger.leave_memory(victim, "evict", row)
+            ledger.leave_memory(victim, "evict", row, call.number)
             ledger.victims.pop()
-        if row.columns["cause_call"] != call.number:
-            raise row.fail("WRONG_CAUSE", f"call {call.number} asked for room")
         check_choice(scores, row, victim)
         ledger.victims.append(victim.tensors[0].number)
         self.counts["evict"] += 1
@@ -270,6 +251,7 @@ class MovingAudit(Audit):
             raise row.fail("UNEXPECTED_ACTION", "it cannot be moved: no way, or the host is full")
         times = ledger.copy(victim, True)
         ledger.go_away(victim)
-        ledger.compare(row, victim, victim.size, ledger.memory, times)
+        said: dict[str, Any] = {"times": times, "stream": TO_HOST, "cause_call": call.number}
+        ledger.compare(row, victim, victim.size, ledger.memory, **said)
         ledger.wait(times[1], victim, call.number)
         return row

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .audit import Audit
-from .audit_facts import Call, Contradiction, Row, Storage, Tensor
-from .opcodes import ACTIONS, COMPUTE, RECOMPUTE, TAG_COLLECTIVE, TAG_DATA_DEPENDENT
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor, names_of
+from .opcodes import TAG_COLLECTIVE, TAG_DATA_DEPENDENT
 
 if TYPE_CHECKING:
     from .traces.trace import Trace
+
+
+FAILED = ("oom", "refused")  # which of them it was, only the action says that has no row
 
 
 class PlanAudit(Audit):
@@ -26,10 +29,17 @@ class PlanAudit(Audit):
         self.computed: set[Call] = set()
         self.unrepeatable: set[Call] = set()
         self.place = 0  # the first call that has not been computed
-        self.actions: list[int] = events["action"].tolist()
+        self.actions = names_of(events["action"].tolist())
         self.tensors: list[int] = events["tensor"].tolist()
         self.storages: list[int] = events["storage"].tolist()
         self.last: dict[Call, int] = {}  # the last row with a result of each call
+        self.done = 0  # actions of the plan so far
+        self.ahead = 0  # of the next call, how many FREEs that hand over have passed, by the log
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether the run ended before the plan did."""
+        return self.row["status"] in FAILED
 
     def _make_all(self) -> None:
         """Make all that the trace has; find when each call runs last."""
@@ -39,7 +49,7 @@ class PlanAudit(Audit):
             storage.pinned &= storage.tensors[0].call.is_constant  # other pins are of replays
         tensors = self.ledger.tensors
         for number, (action, t) in enumerate(zip(self.actions, self.tensors, strict=True)):
-            if action in (COMPUTE, RECOMPUTE) and 0 <= t < len(tensors):
+            if action in ("compute", "recompute") and 0 <= t < len(tensors):
                 self.last[tensors[t].call] = number
 
     def follow(self) -> str:
@@ -47,7 +57,11 @@ class PlanAudit(Audit):
         self._make_all()
         while self.ledger.due is not None and self.ledger.due.action != "pin":
             self._follow_row(self.ledger.due)
-        if self.ledger.due is None and self.row["status"] != "ok":
+            self.done += 1
+        if not self.has_failed:
+            self._hand_over_to(self.ledger.due, 0)
+        self.ledger.instruction = self.done
+        if self.ledger.due is None and self.has_failed:
             return str(self.row["status"])
         self._advance()
         if self.place < len(self.calls):
@@ -55,6 +69,11 @@ class PlanAudit(Audit):
             raise Contradiction("LOG_ENDS_EARLY", message)
         self._end_with_outputs()
         return "ok"
+
+    def figures_of_kind(self) -> dict[str, Any]:
+        """Give where it failed; in place that may be a call that has rows in the log."""
+        is_known = self.has_failed and self.row["mutation"] == "copy"
+        return {"failed_at": self.done} if is_known else {}
 
     def _issue(self, number: int, operands: list[int], mutated: list[int]) -> Call:
         call = super()._issue(number, operands, mutated)
@@ -66,9 +85,8 @@ class PlanAudit(Audit):
         """Note a call: when it ran, the log says."""
         self.calls.append(call)
 
-    def _drop(self, tensor: Tensor) -> None:
-        """Drop a reference, which has no effect: the plan frees."""
-        tensor.references -= 1
+    def _let_go(self, storage: Storage) -> None:
+        """Let nothing go: the plan frees."""
 
     def _end_with_outputs(self) -> None:
         for tensor in self.outputs():
@@ -97,9 +115,13 @@ class PlanAudit(Audit):
         storage = ledger.storages[number]
         call = storage.tensors[0].call
         is_made_again = not call.is_constant and self.last.get(call, -1) > row.number
-        if self.row["status"] != "ok":  # it may have been meant to be made again after the end
+        if self.has_failed:  # it may have been meant to be made again after the end
             is_made_again |= row.action == "evict"
         self.counts["evict"] += is_made_again
+        ledger.instruction = self.done
+        if self.row["mutation"] == "inplace":  # a FREE that hands over has no row
+            self.ahead = max(self.ahead, int(row.columns.get("instruction", 0)) - self.done)
+            ledger.instruction += self.ahead
         ledger.leave_memory(storage, "evict" if is_made_again else "deallocate")
 
     def _follow_call(self, row: Row) -> None:
@@ -112,6 +134,8 @@ class PlanAudit(Audit):
         for p in call.parents:
             ledger.lock(p.storage)
         taken = self._taken_in_log(call, row)
+        self._hand_over_to(row, len(taken))
+        ledger.instruction = self.done
         if not ledger.fits(call, taken):
             need = f"{ledger.memory} + {call.request(taken)} bytes"
             raise row.fail("OVER_BUDGET", f"{need} are over the budget, or find no place")
@@ -123,10 +147,18 @@ class PlanAudit(Audit):
             ledger.unlock(p.storage)
         self.computed.add(call)
 
+    def _hand_over_to(self, row: Row | None, count: int) -> None:
+        """Count the FREEs that have handed over so many storages to a call."""
+        if self.ahead > count:
+            message = f"{self.ahead} FREEs more than there are rows of, {count} hand over"
+            raise Contradiction("UNEXPECTED_ACTION", message, -1 if row is None else row.number)
+        self.done += count
+        self.ahead = 0
+
     def _call_at(self, row: Row) -> Call:
         """Find the call whose first row this is."""
         number = row.number
-        while number < len(self.actions) and ACTIONS[self.actions[number]] == "take_over":
+        while number < len(self.actions) and self.actions[number] == "take_over":
             number += 1
         t = self.tensors[number] if number < len(self.tensors) else -1
         if not 0 <= t < len(self.ledger.tensors):
@@ -150,13 +182,13 @@ class PlanAudit(Audit):
         end = row.number
         rows: list[int] = []
         while end < len(self.actions) and len(rows) < len(call.results):
-            if ACTIONS[self.actions[end]] != "take_over":
+            if self.actions[end] != "take_over":
                 rows.append(end)
             end += 1
         said = {
             int(self.storages[number])
             for number in range(row.number, end)
-            if ACTIONS[self.actions[number]] == "take_over"
+            if self.actions[number] == "take_over"
         }
         possible = self._taken_over(call)
         return {t: old for t, old in possible.items() if old.number in said}

@@ -10,37 +10,23 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from .audit_facts import Call, Contradiction, Row, Storage, Tensor
+from .audit_facts import Call, Contradiction, Row, Storage, Tensor, names_of, rows_of
 from .audit_lanes import AuditLanes
+from .audit_ledger import NO_CHOICE, NOTHING
 from .audit_plan import PlanAudit
 from .lanes import Copy
 from .links import find_link
-from .opcodes import ACTIONS
 
 CHANGES = {
     **dict.fromkeys(("compute", "recompute", "prefetch"), 1),
     **dict.fromkeys(("drop_duplicate", "evict", "deallocate", "offload"), -1),
 }
 MOVES = ("offload", "prefetch", "discard", "stall")
-FINDINGS = {
-    "action": "UNEXPECTED_ACTION",
-    "instruction": "UNEXPECTED_ACTION",
-    "stream": "UNEXPECTED_ACTION",
-    "call": "WRONG_CALL",
-    "cause_call": "WRONG_CAUSE",
-    "storage": "WRONG_STORAGE",
-    "start_ns": "CLOCK_MISMATCH",
-    "end_ns": "CLOCK_MISMATCH",
-    "bytes": "BYTES_MISMATCH",
-    "memory_after_bytes": "BYTES_MISMATCH",
-    "host_after_bytes": "BYTES_MISMATCH",
-}
-ADDRESS_FINDINGS = {"address": "WRONG_ADDRESS", "reserved_after_bytes": "BYTES_MISMATCH"}
 
 
 def moves_data(events: Any) -> bool:
     """Say whether a log has transfers, or waiting for them."""
-    return any(ACTIONS[action] in MOVES for action in set(events["action"].tolist()))
+    return any(action in MOVES for action in names_of(events["action"].tolist()))
 
 
 class TransferAudit(PlanAudit):
@@ -53,17 +39,11 @@ class TransferAudit(PlanAudit):
             raise Contradiction("UNEXPECTED_ACTION", "data was moved, and there is no link")
         layout = self.ledger.layout
         self.lanes = AuditLanes(link, self.ledger.budget, layout)
-        self.findings = FINDINGS | (ADDRESS_FINDINGS if layout is not None else {})
         self.here: set[Storage] = set()  # in memory, or on its way
         self.arrival: dict[Storage, Copy] = {}
         self.on_host: dict[Storage, Copy] = {}  # by the copy that brought it there
         self.lost: list[Copy] = []  # that never begin
-        columns = {name: events[name].tolist() for name in self.findings}
-        columns["action"] = [ACTIONS[action] for action in columns["action"]]
-        self.log = [
-            Row(number, values[0], dict(zip(self.findings, values, strict=True)))
-            for number, values in enumerate(zip(*columns.values(), strict=True))
-        ]
+        self.log = rows_of(events)
 
     def follow(self) -> str:
         """Follow the actions to their end; give the status that the log tells."""
@@ -71,16 +51,22 @@ class TransferAudit(PlanAudit):
         self.last = {c: self.log[n].columns["instruction"] for c, n in self.last.items()}
         order = sorted(self.log, key=lambda row: row.columns["instruction"])
         for place, rows in groupby(order, key=lambda row: row.columns["instruction"]):
-            self._follow_place(place, list(rows))
-        if self.row["status"] != "ok":
+            self._follow_next(place, list(rows))
+        if self.has_failed:
             self._give_up()
         self.lanes.reach(float("inf"))
-        if self.row["status"] == "ok":
+        if not self.has_failed:
             self._check_end()
         self.lanes.give_up(self.ledger.clock)
         self._compare_rows()
-        self.ledger.due, self.ledger.peak = None, self.lanes.peak
-        return str(self.row["status"])
+        self._hand_over()
+        return str(self.row["status"]) if self.has_failed else "ok"
+
+    def _hand_over(self) -> None:
+        """Let the ledger have what has been found out."""
+        ledger, lanes = self.ledger, self.lanes
+        ledger.due, ledger.peak, ledger.stall_ns = None, lanes.peak, self.counts["stall_ns"]
+        ledger.moved, ledger.host_peak = lanes.moved, lanes.host_peak
 
     def _give_up(self) -> None:
         """Follow no more who is first in line: it may be a call that the log does not tell."""
@@ -88,6 +74,14 @@ class TransferAudit(PlanAudit):
             copy.never = True
         layout = self.ledger.layout
         self.lanes.knows_places = layout is None or not layout.arena.keeps_failures
+
+    def _follow_next(self, place: int, rows: list[Row]) -> None:
+        """Follow one action: each has a row, but one that could not be may have none."""
+        if place != self.done:
+            raise rows[0].fail("UNEXPECTED_ACTION", f"action {self.done} comes next, not {place}")
+        self._follow_place(place, rows)
+        is_at_end = all(row.action in ("stall", "pin") for row in rows)
+        self.done += not is_at_end  # or at what has only been waited for
 
     def _follow_place(self, place: int, rows: list[Row]) -> None:
         """Follow one action."""
@@ -110,10 +104,13 @@ class TransferAudit(PlanAudit):
 
     def _only_wait(self, place: int, rows: list[Row]) -> None:
         """Follow an action that waited for data, and then could not be."""
-        if self.row["status"] == "ok":
+        if not self.has_failed:
             raise rows[0].fail("LOG_ENDS_EARLY", "it waited and did nothing")
         for row in rows:
-            self._wait_for(self._storage_of(row), place, int(row.columns["cause_call"]))
+            storage, cause = self._storage_of(row), int(row.columns["cause_call"])
+            if cause not in (-1, *(t.call.number for t in storage.readers)):
+                raise row.fail("WRONG_CAUSE", f"call {cause} does not read it")
+            self._wait_for(storage, place, cause)
 
     def _storage_of(self, row: Row) -> Storage:
         number = int(row.columns["storage"])
@@ -138,19 +135,22 @@ class TransferAudit(PlanAudit):
             self.counts[action] += 1
         self.counts[action + "_ns"] += call.cost
         for t in call.results:
-            shown = {"call": call.number, "bytes": t.size, "address": lanes.place_of(t)}
-            lanes.note(action, t.storage, place, (start, end), **shown)
+            lanes.note(action, t.storage, place, (start, end), **self._shown(t))
         lanes.keep(call)
         second = [t for t in call.results if t.defined]
         lanes.passing = call.workspace
         lanes.take(sum(t.size for t in call.results))
         for t in second:
-            shown = {"call": call.number, "bytes": t.size, "address": lanes.place_of(t)}
-            lanes.note("drop_duplicate", t.storage, place, (end, end), **shown)
+            lanes.note("drop_duplicate", t.storage, place, (end, end), **self._shown(t))
             lanes.memory -= t.size
             lanes.passing += t.size
         self._define(call, second)
         self.computed.add(call)
+
+    def _shown(self, t: Tensor) -> dict[str, int]:
+        """Give what a row says of a result."""
+        place = self.lanes.place_of(t)
+        return {"call": t.call.number, "tensor": t.number, "bytes": t.size, "address": place}
 
     def _define(self, call: Call, second: list[Tensor]) -> None:
         for t in call.results:
@@ -172,7 +172,7 @@ class TransferAudit(PlanAudit):
         if copy is None or copy.has_ended:
             return True
         if not self.lanes.comes(copy):
-            if self.row["status"] != "ok":
+            if self.has_failed:
                 return False
             message = f"action {place} waits for storage {storage.number}"
             raise Contradiction("WAITS_FOR_EVER", message)
@@ -191,7 +191,7 @@ class TransferAudit(PlanAudit):
         self._wait_for(storage, place)
         call = storage.tensors[0].call
         is_made_again = not call.is_constant and self.last.get(call, -1) > place
-        if self.row["status"] != "ok":  # it may have been meant to be made again after the end
+        if self.has_failed:  # it may have been meant to be made again after the end
             is_made_again |= row.action == "evict"
         self.counts["evict"] += is_made_again
         self.ledger.victims.append(storage.tensors[0].number)
@@ -213,7 +213,7 @@ class TransferAudit(PlanAudit):
     def _never(self, row: Row) -> bool:
         """Say whether a transfer never began: in a run that failed it has no bytes in the log."""
         is_empty = row.columns["bytes"] == 0 and self._storage_of(row).size > 0
-        return bool(is_empty and self.row["status"] != "ok")
+        return bool(is_empty and self.has_failed)
 
     def _queue(self, copy: Copy, row: Row) -> None:
         self.lanes.queues[copy.is_out].append(copy)
@@ -252,7 +252,7 @@ class TransferAudit(PlanAudit):
         for tensor in self.outputs():
             storage = tensor.storage
             self.lanes.reach(self.ledger.clock)
-            if pins == 0 and self.row["status"] != "ok":
+            if pins == 0 and self.has_failed:
                 return
             if not tensor.defined or storage not in self.here:
                 message = f"tensor {tensor.number} is an output, and not there at the end"
@@ -273,30 +273,19 @@ class TransferAudit(PlanAudit):
         if any(self.lanes.queues.values()):
             raise Contradiction("WAITS_FOR_EVER", "a transfer never ends")
 
-    def figures(self) -> dict[str, Any]:
-        """Give the row's figures as the log adds up to them."""
-        lanes = self.lanes
-        return super().figures() | {
-            "stall_ns": self.counts["stall_ns"],
-            "offloaded_bytes": lanes.moved[True],
-            "prefetched_bytes": lanes.moved[False],
-            "host_peak_bytes": lanes.host_peak,
-        }
-
     def _compare_rows(self) -> None:
         """Compare the log with the rows that it must have, in the order in which memory changes."""
         rows = sorted(self.lanes.rows, key=_moment)
         memory = reserved = 0
+        has_addresses = self.ledger.layout is not None
         for row, derived in zip(self.log, rows, strict=False):
             memory += CHANGES.get(derived["action"], 0) * derived["bytes"]
-            if derived["action"] != "drop_duplicate":  # which is known when its call begins
+            if not has_addresses:
+                reserved = memory
+            elif derived["action"] != "drop_duplicate":  # which is known when its call begins
                 reserved = derived["reserved_after_bytes"]
-            sums = {"memory_after_bytes": memory, "reserved_after_bytes": reserved}
-            for column, finding in self.findings.items():
-                value = {**derived, **sums}[column]
-                if value is not None and row.columns[column] != value:
-                    message = f"{column} is {row.columns[column]} and should be {value}"
-                    raise row.fail(finding, message)
+            derived |= {"memory_after_bytes": memory, "reserved_after_bytes": reserved}
+            row.compare(NOTHING | NO_CHOICE | derived)
         if len(self.log) != len(rows):
             message = f"the log has {len(self.log)} rows and should have {len(rows)}"
             raise Contradiction("LOG_ENDS_EARLY", message)

@@ -207,10 +207,14 @@ class _Ended:
         if self.run.code in HOST_RULES:
             return HOST_RULES[self.run.code]
         if self.run.code == WAITS_FOR_EVER:
-            waiting = Waiting(self.run, lambda i: self._place(self._action_of(i)))
+            waiting = self._waiting()
+            message = waiting.for_ever()
             self.code = OOM if waiting.is_for_host else REFUSED
-            return waiting.message
+            return message
         return self._rule_of_memory()
+
+    def _waiting(self) -> Waiting:
+        return Waiting(self.run, lambda i: self._place(self._action_of(i)))
 
     def _rule_of_memory(self) -> str:
         """Say what is not in memory, or finds no place there."""
@@ -234,7 +238,9 @@ class _Ended:
             need = int(call["result_bytes"] + call["workspace_bytes"])
             used, most = int(state.room["used_bytes"]), int(state.room["budget_bytes"])
             taken = f"it needs {need:,} bytes, {used:,} of {most:,} are taken"
-            return f"out of memory: {taken}{report.no_hole(self.run).rstrip(',')}"
+            hole = report.no_hole(self.run).rstrip(",")
+            kept = self._waiting().what_is_to_leave(need) if self.run.has_transfers else ""
+            return f"out of memory: {taken}{hole}{kept}"
         if self.run.code == NOT_TAKEN:
             return f"it does not take over storage {operand} ({self._storage(operand)})"
         return "it is not in memory"

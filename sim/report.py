@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .budgets import Budget
-from .engine import REACHED_BYTES
+from .engine import ONLY_RETURN, REACHED_BYTES
 from .memory import LARGEST_HOLE
 from .opcodes import (
     COMPUTE,
@@ -310,18 +310,36 @@ def failure_message(trace: Trace, run: Run) -> str:
     if c < len(program.calls):
         where = f"at {call_name(trace, int(program.calls[c]['origin']))}"
     if run.code == OOM:
-        frame = run.state.frames[run.fact("depth") - 1]
-        call = program.calls[program.tensors[frame["tensor"]]["call"]]
-        need = int(call["result_bytes"] + call["workspace_bytes"])
-        used = int(run.state.room["used_bytes"])
-        asks = call_name(trace, int(call["origin"]))
-        who = "it" if where == f"at {asks}" else asks
-        return (
-            f"out of memory {where}: {who} needs {need:,} bytes, "
-            f"{used:,} are held{no_hole(run)} and nothing is left to evict"
-        )
+        return f"out of memory {where}: {_unmet_need(trace, run, where)}"
     if run.fact("idle_remats") > run.fact("idle_limit"):
         return f"no progress {where}: {run.fact('idle_remats'):,} recomputations that take no time"
-    return (
-        f"over the slowdown limit {where}, {format_ns(run.fact('remat_ns'))} of rematerialization"
-    )
+    lost = f"{format_ns(run.fact('remat_ns'))} of rematerialization"
+    if waited := int(run.state.link["stall_ns"][0]) if run.has_transfers else 0:
+        lost += f" and {format_ns(waited)} of waiting for copies"
+    return f"over the slowdown limit {where}, {lost}"
+
+
+def _unmet_need(trace: Trace, run: Run, where: str) -> str:
+    """Say which call of an online run found no room, or which storage none to come back."""
+    program, state = run.program, run.state
+    frame = state.frames[run.fact("depth") - 1]
+    call = program.calls[program.tensors[frame["tensor"]]["call"]]
+    asks = call_name(trace, int(call["origin"]))
+    who = "it" if where == f"at {asks}" else asks
+    need = int(call["result_bytes"] + call["workspace_bytes"])
+    back = _comes_back(run, frame)
+    if back >= 0:
+        who = f"{storage_names(trace, program)[back]}, which comes back from the host,"
+        need = int(state.storages["size_bytes"][back])
+    held = f"{int(state.room['used_bytes']):,} are held{no_hole(run)}"
+    return f"{who} needs {need:,} bytes, {held} and nothing is left to evict"
+
+
+def _comes_back(run: Run, frame: Any) -> int:
+    """Give the storage for whose copy back room was wanted; -1 if it was for a call."""
+    state, tensor = run.state, -1
+    if frame["is_remat"] == ONLY_RETURN:
+        tensor = int(frame["tensor"])
+    elif frame["next"] < frame["end"]:
+        tensor = int(state.pending[frame["next"]])
+    return int(run.program.tensors["storage"][tensor]) if tensor >= 0 else -1

@@ -24,9 +24,9 @@ LAYERS = {
     "heuristics": "heuristics",
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "
     "simulation checkpointing comparison conformance inspection audit audit_addresses "
-    "audit_caching audit_extents audit_facts audit_lanes audit_ledger audit_plan audit_scores "
-    "audit_moves audit_transfers execution plan_diff planning grid store workers cluster sweeps "
-    "addressing parameter_space tuning "
+    "audit_caching audit_extents audit_facts audit_lanes audit_ledger audit_plan audit_program "
+    "audit_row audit_moves audit_scores audit_transfers execution plan_diff planning grid store "
+    "workers cluster sweeps addressing parameter_space tuning "
     "story live overheads causes scores worth explaining side_by_side headroom floors trials "
     "fitting batch_search plan_choices policies",
     "package": "rematsim",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,15 @@ def check_format(trace: Any) -> None:
             ends[event["tid"]] = event["ts"] + event["dur"]
     named = {e["tid"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
     assert set(ends) <= named and 0 not in named  # Perfetto takes lane 0 for the main thread
+    counted = [(e["name"], e["ts"]) for e in trace["traceEvents"] if e["ph"] == "C"]
+    assert len(counted) == len(set(counted))  # a counter has one value at a time
     times = [event["ts"] for event in trace["traceEvents"] if event["ph"] != "M"]
     assert times == sorted(times)
 
 
+@cache
 def runs() -> dict[str, RunResult]:
-    link = "link(d2h=2GB/s,h2d=2GB/s)"
+    link, fast = "link(d2h=2GB/s,h2d=2GB/s)", "link(d2h=900GB/s,h2d=900GB/s)"
     moved = plan_trace("synthetic:transformer:2", "offload-all", 0.6, link=link, event_log=True)
     planned = plan_trace("bundled:unet", "rotor", 0.8, event_log=True)
     return {
@@ -52,11 +56,22 @@ def runs() -> dict[str, RunResult]:
         "addresses": simulate("bundled:unet", "h_DTR_eq", 0.8, memory="arena", event_log=True),
         "static": planned.row,
         "transfers": moved.row,
+        "ahead": simulate(
+            "synthetic:transformer:2", "h_next_use_offload", 0.6, link=fast, event_log=True
+        ),
+        "thrashed": simulate(
+            "synthetic:transformer:2", "h_DTR_eq", 0.5, slowdown_limit=1.05, event_log=True
+        ),
         "out of memory": simulate("bundled:unet", "h_LRU", 0.1, event_log=True),
     }
 
 
-@pytest.mark.parametrize("kind", ["online", "addresses", "static", "transfers", "out of memory"])
+MOVING = ("transfers", "ahead")
+
+
+@pytest.mark.parametrize(
+    "kind", ["online", "addresses", "static", *MOVING, "thrashed", "out of memory"]
+)
 def test_every_kind_of_run_is_a_valid_trace(kind: str, tmp_path: Path) -> None:
     run = runs()[kind]
     save_timeline(run, tmp_path / "run.json")
@@ -70,13 +85,13 @@ def test_every_kind_of_run_is_a_valid_trace(kind: str, tmp_path: Path) -> None:
     computed = [e["dur"] for e in read["traceEvents"] if e["ph"] == "X" and e["tid"] == 1]
     assert sum(computed) * 1e3 == pytest.approx(run.clock - 1)
     lanes = {e["tid"] for e in read["traceEvents"] if e["ph"] == "X"}
-    assert lanes == ({1, 2, 3} if kind == "transfers" else {1})
+    assert lanes == ({1, 2, 3} if kind in MOVING else {1})
     names = {e["name"] for e in read["traceEvents"] if e["ph"] == "C"}
-    assert ("host memory" in names) == (kind == "transfers")
+    assert ("host memory" in names) == (kind in MOVING)
     assert ("reserved" in names) == (kind == "addresses")
 
 
-@pytest.mark.parametrize("kind", ["online", "transfers"])
+@pytest.mark.parametrize("kind", ["online", *MOVING])
 def test_a_reader_that_cuts_off_nanoseconds_finds_slices_that_do_not_overlap(kind: str) -> None:
     """Perfetto reads whole nanoseconds, and drops what begins before another slice has ended."""
     run = runs()[kind]

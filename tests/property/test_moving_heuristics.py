@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import moving_oracle
@@ -138,6 +139,33 @@ def test_a_perfect_link_costs_nothing(heuristic: str, name: str) -> None:
     assert simulate(trace, heuristic, least - 1, link=PERFECT).status == "oom"
 
 
+@pytest.mark.parametrize("heuristic", MOVING)
+def test_what_moves_for_nothing_is_computed_once_wherever_a_run_ends(heuristic: str) -> None:
+    """With calls that cannot be repeated, too, whose results may leave no room for outputs.
+
+    Without them, every run ends for which what has to be there at once fits.
+    """
+    for seed, tags, policy in itertools.product(range(4), (False, True), DEALLOCATIONS):
+        trace = random_trace(seed, events=60, tags=tags)
+        least = requirements(workload(trace, cached=False).program).lowest_budget_bytes
+        for budget in (least, least + 40):
+            run = simulate(trace, heuristic, budget, link=PERFECT, deallocation=policy)
+            assert run.slowdown in ((1.0, None) if tags or policy == "banish" else (1.0,))
+
+
+def test_why_a_run_over_a_link_ended_is_told() -> None:
+    """What comes back has its own bytes, not those of its call; waiting counts to the limit."""
+    run = simulate("synthetic:random:3", "h_DTR_offload", 618, link=PERFECT)
+    assert run.message == (
+        "out of memory making an output: x85, which comes back from the host, needs 16 bytes, 610 "
+        "are held and nothing is left to evict"
+    )
+    run = simulate(
+        "synthetic:chain:9", "h_DTR_offload", 5, link="link(d2h=2GB/s,h2d=2GB/s,latency=0)"
+    )
+    assert run.message == ""
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("heuristic", MOVING)
 def test_host_memory_is_never_more_than_there_is(heuristic: str, seed: int) -> None:
@@ -154,7 +182,7 @@ def test_host_memory_is_never_more_than_there_is(heuristic: str, seed: int) -> N
         assert (result.host_peak_bytes or 0) <= host
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("heuristic", MOVING)
 def test_a_changed_log_is_found(heuristic: str, seed: int) -> None:
     """Whatever a row of a transfer or a stall says otherwise, the auditor notices."""

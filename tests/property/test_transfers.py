@@ -128,7 +128,7 @@ def test_a_slower_link_makes_nothing_faster_without_a_budget(seed: int) -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_changed_log_is_found(seed: int) -> None:
     """Whatever a row of a transfer or a stall says otherwise, the auditor notices."""
     trace, plan = random_moves(seed)

@@ -199,6 +199,77 @@ def test_what_is_left_when_the_plan_ends_must_end_too() -> None:
     )
 
 
+def three() -> Trace:
+    """x is a constant of 1 byte; p = f(x), q = g(x), r = h(x), s = k(p, q, r), the output.
+
+    Sizes: p and q 10, r 11, s 1. Calls and storages x 0, p 1, q 2, r 3, s 4; each takes 1 ns.
+    """
+    builder = TraceBuilder("three")
+    builder.constant("x", 1)
+    for operator, result, size in (("f", "p", 10), ("g", "q", 10), ("h", "r", 11)):
+        builder.call(operator, ["x"], [(result, size, -1)], 1)
+    builder.call("k", ["p", "q", "r"], [("s", 1, -1)], 1)
+    for name in "xpqr":
+        builder.release(name)
+    return builder.build()
+
+
+BEFORE = (*START, (O, 1))  # action 3
+HOST_IS_FULL = "waits for host memory: it needs 10 bytes, 10 of 10 are taken"
+P_HAS_NO_ROOM = (
+    "it waits for ever: for action 6, PREFETCH 1 (p) to end, which waits for room: it needs 10 "
+    "bytes, 22 of 22 are taken; 10 are to leave, first by action 4, OFFLOAD 2 (q), which "
+    f"{HOST_IS_FULL}"
+)
+
+
+@pytest.mark.parametrize(
+    ("actions", "budget", "status", "place", "why"),
+    [
+        # p has left, q has no room on the host, and r none beside it
+        (
+            (*BEFORE, (O, 2), (C, 3)), 21, "oom", 5,
+            "out of memory: it needs 11 bytes, 11 of 21 are taken; 10 are to leave, first by "
+            f"action 4, OFFLOAD 2 (q), which {HOST_IS_FULL}, and only a later DISCARD frees some",
+        ),
+        # r is there; p has no room to come back, as long as q does not leave
+        (
+            (*BEFORE, (O, 2), (C, 3), (P, 1), (F, 1)), 22, "oom", 7,
+            f"{P_HAS_NO_ROOM}, and only a later DISCARD frees some",
+        ),
+        # the same, and that host memory goes only when p has come
+        (
+            (*BEFORE, (O, 2), (C, 3), (P, 1), (D, 1), (F, 1)), 22, "refused", 8,
+            f"{P_HAS_NO_ROOM}; action 7, DISCARD 1 (p) waits for the end of action 6, PREFETCH 1 "
+            "(p)",
+        ),
+        # q leaves after p, which first has to come back, behind r, for which q has to leave
+        (
+            (*BEFORE, (P, 1), (D, 1), (O, 1), (O, 2), (C, 3)), 21, "oom", 8,
+            "out of memory: it needs 11 bytes, 11 of 21 are taken; 10 are to leave, first by "
+            "action 7, OFFLOAD 2 (q), which waits for its turn behind action 6, OFFLOAD 1 (p), "
+            "which waits for what it copies, brought by action 4, PREFETCH 1 (p), which waits for "
+            "room behind this call",
+        ),
+        # were q gone, r would still have no room
+        (
+            (*BEFORE, (C, 1), (O, 2), (C, 3)), 11, "oom", 2,
+            "out of memory: it needs 10 bytes, 11 of 11 are taken",
+        ),
+    ],
+)  # fmt: skip
+def test_who_waits_for_whom_is_told_to_its_end(
+    actions: tuple[tuple[int, int], ...], budget: int, status: str, place: int, why: str
+) -> None:
+    """Out of memory, too: what is to leave is named, and what keeps it."""
+    plan = made_plan(actions, three().digest, method="by hand")
+    link = f"{BYTE_A_NS},host=10)"
+    result = execute(three(), plan, budget, link=link, event_log=True)
+    assert audit(three(), result), audit(three(), result).message
+    assert (result.status, result.failed_at) == (status, place)
+    assert result.message.partition("): ")[2] == why
+
+
 UNIT = 512
 FAST = "link(d2h=512GB/s,h2d=512GB/s,latency=0)"  # a unit a nanosecond
 
