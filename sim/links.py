@@ -23,6 +23,7 @@ LATENCY_NS = 10_000  # where a link is given by hand and does not say
 DUPLEX = ("full", "half")
 MAX_LATENCY_NS = 10**15
 _CALL = re.compile(r"(?P<name>[^()]*)\((?P<settings>.*)\)", re.DOTALL)
+_NOTHING = re.compile(r"0+(\.0*)?\s*([kKMGTPE]i?)?B?", re.ASCII)  # of any unit; no budget is that
 _TIME = re.compile(r"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>ns|us|µs|ms|s)", re.ASCII)
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 RATES = "a rate is bytes a second, as 24GB/s, at most 2^62; 0; or inf"
@@ -185,7 +186,7 @@ def parse_rate(text: str) -> int | None:
 
     Examples
     --------
-    >>> parse_rate("24GB/s"), parse_rate("0"), parse_rate("inf")
+    >>> parse_rate("24GB/s"), parse_rate("0GB/s"), parse_rate("inf")
     (24000000000, 0, None)
     """
     plain = text.strip().removesuffix("/s")
@@ -233,7 +234,7 @@ def parse_latency(text: str) -> int:
 
 def _bytes(text: str, rule: str) -> int:
     try:
-        return 0 if text.strip() in ("0", "0B") else parse_bytes(text)
+        return 0 if _NOTHING.fullmatch(text.strip()) else parse_bytes(text)
     except BudgetError:
         raise UsageError(rule) from None
 
