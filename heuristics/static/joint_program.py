@@ -168,7 +168,8 @@ class _Program:
             early += took
             for run in range(1, problem.runs[node]):
                 self._add_run(node, run, early, problem.most - took)
-                model.add(self.start[node, run] >= self.end[node, run - 1])
+                after = model.add(self.start[node, run] >= self.end[node, run - 1])
+                after.only_enforce_if(self.is_there[node, run])
                 if run > 1:
                     model.add_implication(self.is_there[node, run], self.is_there[node, run - 1])
 
@@ -214,7 +215,7 @@ class _Program:
         model = self.model
         until, length = self._time(), self._time()
         end = self._time() if self.problem.trips[value] else until
-        model.add(until >= ready)
+        model.add(until >= ready).only_enforce_if(is_there)
         interval = model.new_optional_interval_var(begin, length, end, is_there, "")
         self.held.append((interval, self.problem.size[value]))
         stay = _Stay(is_there, model.new_bool_var(""), begin, ready, until, end)
