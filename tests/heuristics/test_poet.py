@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from planner_graphs import linear, linear_trace
+from planner_graphs import LINEAR, linear, linear_trace
 from rematsim.heuristics.static.poet_program import Copies, poet_plan
 from rematsim.heuristics.static.registry import INFEASIBLE, OPTIMAL
 from rematsim.heuristics.static.stage_problem import stage_problem
 from rematsim.planning import plan_trace
-
-# linear(n), all nodes of one byte and one unit of time: (n, budget) -> least cost without a host.
-LINEAR = {(2, 3): 6, (3, 3): 10, (3, 4): 8, (4, 3): 15, (4, 4): 11, (4, 5): 10, (5, 5): 13}
 
 
 def bound_of(
