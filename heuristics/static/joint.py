@@ -50,7 +50,7 @@ from .stage_problem import stage_problem
 from .transfer_gaps import Found, Gap, Moving
 
 # Of the time that is left.
-OTHERS_SHARE, FIRST_SHARE, POET_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.15, 0.1, 0.45, 0.4, 0.9
+OTHERS_SHARE, FIRST_SHARE, POET_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.15, 0.1, 0.55, 0.4, 0.9
 LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
 GROWS = {"runs": 0, "trips": -1}  # what says that more and more are allowed
 

@@ -188,8 +188,8 @@ def kept_for_good(segments: Segments, _: list[int], checkpoints: tuple[int, ...]
 
 
 def _without(budget: int | None, least_peak: int | None, clock: Clock) -> PlannerResult:
-    message = f"the smallest of its plans takes {least_peak:,} bytes, the budget is {budget:,}"
     if least_peak is None:
         limit = f"more than {MOST_COMPUTATIONS_A_NODE:,} computations a node"
-        message = f"every plan of this method has {limit}"
+        return without_plan(clock, f"every plan of this method has {limit}")
+    message = f"the smallest of its plans takes {least_peak:,} bytes, the budget is {budget:,}"
     return without_plan(clock, message)

@@ -32,6 +32,11 @@ def test_where_nothing_can_move_it_is_checkmate(n: int, budget: int) -> None:
     """The known optima: with the published solver's rule for what is freed they would be less."""
     assert bound_of(n, budget, None) == LINEAR[n, budget]
     assert bound_of(n, budget, 1.0, weight=100) == LINEAR[n, budget]
+    row = plan_trace(linear_trace(n), "poet", budget, link="link(d2h=0,h2d=inf)").row
+    assert (row.planner_status, row.slowdown, row.bound_slowdown) == (
+        OPTIMAL,
+        *[LINEAR[n, budget] / (2 * n + 1)] * 2,
+    )
 
 
 @pytest.mark.parametrize(("n", "budget"), LINEAR)
