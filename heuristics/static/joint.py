@@ -49,8 +49,10 @@ from .solving import UNKNOWN, solve
 from .stage_problem import stage_problem
 from .transfer_gaps import Found, Gap, Moving
 
+# Poet alone takes most of a short time: most of what it finds, it finds within some seconds.
+POET_MOST, POET_SECONDS = 0.85, 8.0
 # Of the time that is left.
-OTHERS_SHARE, FIRST_SHARE, POET_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.15, 0.1, 0.55, 0.4, 0.9
+OTHERS_SHARE, FIRST_SHARE, POET_SHARE, RELAXED_SHARE, SOLVER_SHARE = 0.15, 0.1, 0.55, 0.5, 0.9
 LARGEST, GROUPS = 120, 50  # nodes of a graph that is solved itself; groups, if not
 GROWS = {"runs": 0, "trips": -1}  # what says that more and more are allowed
 
@@ -147,7 +149,10 @@ class _Search:
         self._ask_others(clock.part(OTHERS_SHARE))
         if self.coarse.is_same:
             self._prove(clock.part(FIRST_SHARE))
-        self._ask_poet(clock.part(POET_SHARE))
+        share = POET_SHARE
+        if clock.left:
+            share = max(share, min(POET_MOST, POET_SECONDS / clock.left))
+        self._ask_poet(clock.part(share))
         if not self.coarse.is_same:
             self._search(clock.part(SOLVER_SHARE))
             return

@@ -15,7 +15,7 @@ from rematsim.traces.loading import load_trace
 from rematsim.traces.trace import Trace
 from rematsim.workload import workload
 
-QUICK, SOLVING = ("capuchin", "pofo"), ("poet", "joint")
+QUICK, SOLVING = ("capuchin", "pofo"), ("poet", "joint(runs=2,trips=1)")
 RATES = ("10MB/s", "500MB/s", "20GB/s")
 
 
@@ -67,7 +67,7 @@ def test_on_a_bundled_trace(rate: str) -> None:
     check(load_trace("bundled:unet"), rate, 0.5)
 
 
-@pytest.mark.parametrize("method", ["capuchin", "pofo", "poet", "joint"])
+@pytest.mark.parametrize("method", [*QUICK, *SOLVING])
 def test_each_simple_planner_is_asked_once(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by who takes the plans of others that want the same."""
     asked: list[str] = []

@@ -14,7 +14,7 @@ from rematsim.audit import audit
 from rematsim.heuristics.static.joint import joint_problem
 from rematsim.heuristics.static.joint_program import Timed, joint_plan
 from rematsim.heuristics.static.joint_relaxation import relaxed_plan
-from rematsim.heuristics.static.registry import OPTIMAL, OPTIMAL_FOR_CV
+from rematsim.heuristics.static.registry import FEASIBLE, OPTIMAL, OPTIMAL_FOR_CV
 from rematsim.links import NO_WAY, Link, find_link
 from rematsim.opcodes import PHASE_BACKWARD, PHASE_FORWARD
 from rematsim.planning import plan_trace
@@ -94,9 +94,9 @@ def test_what_is_not_done_hinders_nothing(n: int, budget: int, link: Link) -> No
 def test_on_a_transformer_it_never_loses_and_its_bound_holds(
     layers: int, rate: str, budget: float
 ) -> None:
-    """Links that hide little and much; on these it is done before its time is over."""
+    """Links that hide little and much."""
     trace, link = load_trace(f"synthetic:transformer:{layers}"), f"link(d2h={rate},h2d={rate})"
-    row = plan_trace(trace, "joint", budget, link=link, time_limit=SECONDS).row
+    row = plan_trace(trace, "joint", budget, link=link, time_limit=5).row
     assert row.status == "ok" and row.slowdown is not None and row.bound_slowdown is not None
     assert 1 <= row.bound_slowdown <= row.slowdown
     for method in ("capuchin", "pofo"):  # which lose to none of the simple ones
@@ -123,7 +123,10 @@ def test_what_is_predicted_happens_and_no_bound_is_above_it(seed: int) -> None:
 
 
 def test_more_runs_and_returns_never_cost_time() -> None:
-    """And with one run and no return, nothing is done twice: there is no plan of its own."""
+    """And with one run and no return, nothing is done twice: there is no plan of its own.
+
+    A plan of others that does more than is allowed is not called the best, and nothing bounds it.
+    """
     trace, link = tiny(9)
     graph = workload(trace, cached=False).graph
     budget = (least_budget(graph)[0] + naive_peak_bytes(graph)) // 2
@@ -133,10 +136,14 @@ def test_more_runs_and_returns_never_cost_time() -> None:
     ]
     times = [row.slowdown for row in bounds]
     assert times == sorted(times, reverse=True)
-    proven = [row.bound_slowdown or 0 for row in bounds[1:]]
-    assert proven == sorted(proven, reverse=True)
+    proven = [(row.planner_status, row.bound_slowdown) for row in bounds]
+    assert proven == [
+        *[(FEASIBLE, 1.0)] * 2,
+        (f"{OPTIMAL_FOR_CV}2", times[2]),
+        (f"{OPTIMAL_FOR_CV}3", times[3]),
+    ]
 
 
 def test_larger_graphs_are_planned_as_groups_and_nothing_is_proven() -> None:
-    row = plan_trace("synthetic:chain:80", "joint", 0.4, link="h100-pcie5", time_limit=20).row
+    row = plan_trace("synthetic:chain:80", "joint", 0.4, link="h100-pcie5", time_limit=5).row
     assert row.status == "ok" and row.bound_slowdown == 1.0
