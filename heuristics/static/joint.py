@@ -121,8 +121,8 @@ class _Search:
         What no plan within limits is faster than, of the present ones and those before.
     is_ended : bool
         Whether all plans within the limits have been looked through.
-    settled : int or None
-        The least time within the limits before, if that is proven.
+    looked : tuple, or None
+        The least time, and the bound, when the limits before had been looked through.
     is_over : bool
         Whether nothing is left to look for.
     """
@@ -136,7 +136,7 @@ class _Search:
         self.found: list[Found] = []
         self.bounds = {self.limits: float(self.graph.base_cost)}
         self.is_ended = self.is_over = False
-        self.settled: int | None = None
+        self.looked: tuple[int | None, float] | None = None
         self.message = ""
 
     @property
@@ -183,11 +183,11 @@ class _Search:
 
     def _grow(self) -> None:
         """Allow more, at least what the best plan does; unless the last time it was of no use."""
-        proven = self._cost if self._is_proven(self.limits) else None
-        self.is_over = not any(self.grows) or (proven is not None and proven == self.settled)
+        before, self.looked = self.looked, (self._cost, self.bounds[self.limits])
+        self.is_over = not any(self.grows) or before == self.looked
         if self.is_over:
             return
-        self.settled, self.is_ended = proven, False
+        self.is_ended = False
         runs, trips = (max(now + 1, done) if grows else now for grows, now, done in
                        zip(self.grows, self.limits, self._done(), strict=True))  # fmt: skip
         self.limits = Limits(runs, trips)
