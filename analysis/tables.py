@@ -277,7 +277,8 @@ def _numbers(table: pd.DataFrame, column: str, where: str) -> pd.Series[float]:
 
 def _check_values(table: pd.DataFrame, where: str) -> None:
     """Refuse unknown statuses and sizes or slowdowns that cannot be."""
-    _refuse(table, "status", ~table["status"].isin(STATUSES), f"is none of {STATUSES}", where)
+    rule = f"is none of {', '.join(STATUSES)}"
+    _refuse(table, "status", ~table["status"].isin(STATUSES), rule, where)
     unusable = ~table["unlimited_peak_bytes"].gt(0) & table["budget_bytes"].notna()
     _refuse(table, "unlimited_peak_bytes", unusable, "is not positive", where)
     _refuse(table, "budget_bytes", table["budget_bytes"].lt(0), "is negative", where)

@@ -186,7 +186,8 @@ def heuristic(
         raise InputError(f"heuristic {name!r}: its name is a text")
     _check_needs(name, needs)
     if moves not in MOVES:
-        raise UnknownNameError(f"heuristic {name!r}: moves {moves!r}: it is one of {MOVES}")
+        known = ", ".join(map(repr, MOVES))
+        raise UnknownNameError(f"heuristic {name!r}: moves {moves!r}: it is one of {known}")
 
     def declare(function: Score) -> Score:
         is_ours = function.__module__.startswith(f"{__package__}.")

@@ -86,6 +86,13 @@ class Link:
 NO_WAY = Link(0, 0)  # between a device and a host that nothing connects
 
 
+def can_move(link: Link | None) -> bool:
+    """Say whether there is a link over which data can go and come back, and room for it."""
+    if link is None or link.host_bytes == 0:
+        return False
+    return link.to_host != 0 and link.from_host != 0
+
+
 def _duration(size_bytes: int, rate: int | None, latency_ns: int) -> int | None:
     """Divide bytes by bytes a second, rounded up to nanoseconds."""
     if rate is None:

@@ -195,7 +195,7 @@ def _find(
         graph, budget_bytes, starts=starts, time_limit=time_limit, seed=seed, link=link
     )
     found = _told(found)
-    if not planner.moves_data:  # there what is dropped may come back without being computed
+    if not planner.can_move(link):  # else what is dropped may come back without being computed
         found = _bounded(work, budget_bytes, found)
     if (first := found.details.get("first_plan_seconds")) is not None:
         found.details["first_plan_seconds"] = first + online_seconds

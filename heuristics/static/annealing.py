@@ -11,7 +11,7 @@ from ...static_graph import Schedule, StaticGraph, naive_peak_bytes, naive_sched
 from ..parameters import Whole
 from .clock import Clock
 from .descending import annealer, best_of, fitter, new_search
-from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .registry import FEASIBLE, PlannerResult, planner, without_plan
 from .starting import best_start
 
 FIRST_STEPS, CHUNK_SECONDS = 16, 0.1
@@ -61,7 +61,7 @@ def annealing(
     search = new_search(graph, budget, seed, () if best is None else best.order.tolist())
     found = _greedy(graph, search, clock)
     if best is None and not found:
-        return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message="no plan fits")
+        return without_plan(clock, "no plan fits")
     _improve(graph, search, clock, steps or min(20_000 + 1000 * graph.n_nodes, MOST_STEPS))
     known.offer(best_of(graph, search))
     return PlannerResult(

@@ -11,15 +11,14 @@ room may come too late where time is enough; and if nothing fits, all that can b
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
-from ...links import NO_WAY, Link
+from ...links import NO_WAY, Link, can_move
 from ...static_graph import Schedule, StaticGraph, naive_peak_bytes, naive_schedule
 from .baselines import best_of, simple_plans
 from .clock import Clock
-from .offload_all import leads_both_ways
 from .registry import FEASIBLE, PlannerResult, planner
 from .saving import Needs, always_saved, kept_of_saved, needs
 from .segments import forward_nodes
@@ -36,7 +35,6 @@ def capuchin(
     graph: StaticGraph,
     budget: int | None,
     *,
-    starts: Sequence[Schedule] = (),
     time_limit: float | None = None,
     link: Link | None = None,
     **_: Any,
@@ -45,11 +43,18 @@ def capuchin(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    trivial = simple_plans(graph, budget, link, clock, starts)
-    way = link if leads_both_ways(link) else None
-    found = [*_Plans(graph, budget, way, clock).found(), *trivial]
+    simple = simple_plans(graph, budget, link, clock)
+    found = [*capuchin_plans(graph, budget, link, clock), *simple.found]
     message = "with all computed again that can be, and all away, it is over the budget"
-    return best_of(found, clock, message)
+    return best_of(found, clock, message, simple.late)
+
+
+def capuchin_plans(
+    graph: StaticGraph, budget: int, link: Link | None, clock: Clock
+) -> Iterator[Found]:
+    """Give its own plans, without those of the simple planners."""
+    if not clock.is_over:
+        yield from _Plans(graph, budget, link if can_move(link) else None, clock).found()
 
 
 class _Plans:

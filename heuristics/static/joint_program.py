@@ -143,6 +143,7 @@ class _Program:
         self.come: dict[int, list[tuple[Any, Any]]] = {}
         self.moving: dict[bool, list[Any]] = {True: [], False: []}
         self.at_host: list[tuple[Any, int]] = []
+        self.wanted: dict[Run, list[Any]] = {}  # by further run: whether what it makes is of use
         self._add_runs()
         for value in range(len(problem.size)):
             if problem.size[value]:
@@ -151,6 +152,9 @@ class _Program:
             for value in problem.reads[node]:
                 if problem.size[value]:
                     self._add_read(node, run, value)
+        for key in self.start:
+            if key[1]:  # a run in vain could be left out
+                self.model.add_bool_or(self.is_there[key].negated(), *self.wanted.get(key, ()))
         self._add_resources()
         self._add_objective()
 
@@ -168,7 +172,8 @@ class _Program:
             early += took
             for run in range(1, problem.runs[node]):
                 self._add_run(node, run, early, problem.most - took)
-                model.add(self.start[node, run] >= self.end[node, run - 1])
+                after = model.add(self.start[node, run] >= self.end[node, run - 1])
+                after.only_enforce_if(self.is_there[node, run])
                 if run > 1:
                     model.add_implication(self.is_there[node, run], self.is_there[node, run - 1])
 
@@ -193,6 +198,7 @@ class _Program:
             if run:  # what is made anew for somebody need not be kept until then
                 before = self.stays[value][run - 1]
                 model.add(before.end <= stay.begin).only_enforce_if(stay.is_read)
+                self.wanted.setdefault(key, []).append(stay.is_read)
         if not problem.trips[value]:
             return
         goes, out = model.new_bool_var(""), self._time()
@@ -200,8 +206,9 @@ class _Program:
         self.leave[value] = (goes, out)
         self._add_copy(out, took, goes, is_out=True)
         sources = []
-        for stay in self.stays[value]:
+        for run, stay in enumerate(self.stays[value]):
             from_here = model.new_bool_var("")
+            self.wanted.setdefault((problem.producer[value], run), []).append(from_here)
             model.add_implication(from_here, stay.is_there)
             model.add(stay.until <= out).only_enforce_if(from_here)
             model.add(stay.end == out + took).only_enforce_if(from_here)
@@ -214,10 +221,14 @@ class _Program:
         model = self.model
         until, length = self._time(), self._time()
         end = self._time() if self.problem.trips[value] else until
-        model.add(until >= ready)
+        model.add(until >= ready).only_enforce_if(is_there)
         interval = model.new_optional_interval_var(begin, length, end, is_there, "")
         self.held.append((interval, self.problem.size[value]))
         stay = _Stay(is_there, model.new_bool_var(""), begin, ready, until, end)
+        if self.stays[value]:  # nothing is read where there is nothing, and ends at no other time
+            model.add_implication(stay.is_read, is_there)
+            for time in (until, end):
+                model.add(time == 0).only_enforce_if(is_there.negated())
         self.stays[value].append(stay)
         return stay
 
@@ -238,6 +249,7 @@ class _Program:
             self._add_copy(begin, took, comes, is_out=False)
             stay = self._add_stay(value, comes, begin, begin + took)
             model.add(stay.end == stay.until)
+            model.add_implication(comes, stay.is_read)  # else it could be left out
             self.come[value].append((comes, begin))
             for again in made:  # a run makes no more than a second copy while one is on the host
                 is_after = model.new_bool_var("")

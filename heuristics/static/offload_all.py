@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...links import Link
+from ...links import Link, can_move
 from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from .clock import Clock
-from .registry import FEASIBLE, NO_PLAN, NOT_APPLICABLE, TIME_LIMIT, PlannerResult, planner
+from .registry import FEASIBLE, NOT_APPLICABLE, PlannerResult, planner, without_plan
 from .transfer_gaps import Gap, Moving
 
 SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
@@ -35,7 +35,7 @@ def offload_all(
     """Offload values between their uses, and prefetch them ahead: nothing is computed twice."""
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
-    if not leads_both_ways(link):
+    if not can_move(link):
         return NO_LINK
     assert link is not None
     clock = Clock(time_limit)
@@ -46,12 +46,7 @@ def offload_all(
     message = "what is used between goes over the budget, however much is away"
     if link.host_bytes is not None:
         message += f" in {link.host_bytes:,} bytes of host memory"
-    return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
-
-
-def leads_both_ways(link: Link | None) -> bool:
-    """Say whether there is a link over which data can go and come back."""
-    return link is not None and link.to_host != 0 and link.from_host != 0
+    return without_plan(clock, message)
 
 
 def shares(moving: Moving) -> Iterator[list[Gap]]:

@@ -25,7 +25,7 @@ from ...static_graph import (
     naive_schedule,
 )
 from .clock import Clock
-from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .registry import FEASIBLE, PlannerResult, planner, without_plan
 
 MOST_COMPUTATIONS_A_NODE = 100  # in one try
 # In all tries: computations times values, among which each looks for room; about half a minute.
@@ -61,7 +61,7 @@ def on_demand(
     message = "what waits for what is missing does not fit"
     if left <= 0:
         message = f"none of its plans was found in {most:,} computations"
-    return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
+    return without_plan(clock, message)
 
 
 def _order(

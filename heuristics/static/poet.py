@@ -10,23 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...links import NO_WAY, Link
+from ...links import NO_WAY, Link, can_move
 from ...static_graph import StaticGraph, free_after_last_use, naive_peak_bytes, naive_schedule
 from ..parameters import Number
 from .baselines import best_of, simple_plans
 from .clock import Clock
 from .coarse import Coarse
-from .offload_all import leads_both_ways
 from .poet_program import Copies, poet_plan
-from .registry import FEASIBLE, PlannerResult, planner
+from .registry import FEASIBLE, PlannerResult, get, planner
 from .solving import DONE, Ended, solve
 from .stage_problem import stage_problem
 from .transfer_gaps import Found, Gap, Moving
 
 ANY = 0.0  # slowdowns are allowed
 GROUPS = 40  # of nodes, as which larger graphs are solved
+MOST_ALONE = 150  # nodes of a graph that is left to checkmate where nothing can move
 SOLVER_SHARE = 0.85  # of the time that is left
 
 
@@ -47,13 +47,13 @@ def poet(
     link: Link | None = None,
     weight: float = 1.0,
     slowest: float = ANY,
-    **others: Any,
+    **_: Any,
 ) -> PlannerResult:
     """Solve Checkmate's program with a second storage, the host, and overlap what it finds.
 
     Parameters
     ----------
-    graph, budget, time_limit, link, **others
+    graph, budget, time_limit, link
         As for every planner.
     weight : float
         What a nanosecond of copying counts beside one of computing. With 1 it is time; with the
@@ -64,8 +64,37 @@ def poet(
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
-    trivial = simple_plans(graph, budget, link, clock, others.get("starts", ()))
-    way = link if link is not None and leads_both_ways(link) else NO_WAY
+    simple = simple_plans(graph, budget, link, clock)
+    if not can_move(link) and graph.n_nodes <= MOST_ALONE:
+        starts = [one.schedule for one in sorted(simple.found, key=lambda one: one.cost)]
+        return get("checkmate").plan(graph, budget, starts=starts, time_limit=clock.left)
+    solved = poet_plans(graph, budget, link, clock, weight, slowest)
+    found = [*solved.found, *simple.found]
+    answer = best_of(found, clock, solved.message or "no plan by stages fits", simple.late)
+    message = "; ".join(text for text in (answer.message, solved.message) if text)
+    return replace(answer, message=message, details=solved.details)
+
+
+class Solved(NamedTuple):
+    """The plans of the program; why it did not end; its own optimum and bound, and the groups."""
+
+    found: list[Found]
+    message: str
+    details: dict[str, Any]
+
+
+def poet_plans(
+    graph: StaticGraph,
+    budget: int,
+    link: Link | None,
+    clock: Clock,
+    weight: float = 1.0,
+    slowest: float = ANY,
+) -> Solved:
+    """Give its own plans, without those of the simple planners."""
+    if clock.is_over:
+        return Solved([], "", {})
+    way = link if link is not None and can_move(link) else NO_WAY
     coarse = Coarse(graph, GROUPS)
     problem = stage_problem(coarse.small, budget, None)
     copies = _copies(coarse.small, problem.cost_unit, way, weight, slowest)
@@ -74,8 +103,7 @@ def poet(
     found: list[Found] = []
     if ended.answer is not None and ended.answer["found"] is not None:
         found += overlapped(coarse, ended.answer["found"], budget, way, clock)
-    answer = best_of([*found, *trivial], clock, ended.message or "no plan by stages fits")
-    return replace(answer, message=answer.message or ended.message, details=_details(ended, coarse))
+    return Solved(found, ended.message, _details(ended, coarse))
 
 
 def _copies(graph: StaticGraph, unit: int, link: Link, weight: float, slowest: float) -> Copies:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ...links import Link
+from ...links import Link, can_move
 from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from ..parameters import OneOf, Whole
-from .baselines import best_of, found_by, simple_plans
+from .baselines import ask, best_of, simple_plans
 from .clock import Clock
-from .offload_all import leads_both_ways, shares
+from .offload_all import shares
 from .pofo_chain import Plan, PofoTable, Rates
 from .registry import FEASIBLE, PlannerResult, get, planner
 from .rotor import BlockChain, block_ends
@@ -26,7 +26,7 @@ from .segments import POINTS
 from .sweeping import first_that_fits
 from .transfer_gaps import Found, Gap, Moving
 
-MOST_SLOTS = 100
+SLOTS, MOST_SLOTS = 50, 100
 # The sums overrate memory: up to so many times the budget is looked at, in so many amounts.
 MOST_MEMORY, TRIALS, ENOUGH = 1.6, 40, 4
 # Of rotor's plans for so many of these amounts, with so many shares of their gaps offloaded.
@@ -46,14 +46,14 @@ def pofo(
     time_limit: float | None = None,
     link: Link | None = None,
     points: str = "articulation",
-    slots: int = 50,
-    **others: Any,
+    slots: int = SLOTS,
+    **_: Any,
 ) -> PlannerResult:
     """Find what blocks keep, recompute or offload by dynamic programming.
 
     Parameters
     ----------
-    graph, budget, time_limit, link, **others
+    graph, budget, time_limit, link
         As for every planner.
     points : str
         Where blocks may end: ``"articulation"`` points, or ``"linear"``, after any node.
@@ -64,18 +64,31 @@ def pofo(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     own_rotor = f"rotor(points={points})"
-    if not leads_both_ways(link):
+    if link is None or not can_move(link):
         return get(own_rotor).plan(graph, budget, time_limit=clock.left)
-    assert link is not None
-    found = simple_plans(graph, budget, link, clock, others.get("starts", ()))
+    simple = simple_plans(graph, budget, link, clock)
+    found = simple.found
     if get(own_rotor) != get("rotor"):
-        found += found_by([own_rotor], graph, budget, link, clock)
+        found += ask([own_rotor], graph, budget, link, clock).found
+    found += pofo_plans(graph, budget, link, clock, points, slots)
+    message = "no plan by blocks, and none that moves values alone, fits"
+    return best_of(found, clock, message, simple.late)
+
+
+def pofo_plans(
+    graph: StaticGraph,
+    budget: int,
+    link: Link,
+    clock: Clock,
+    points: str = "articulation",
+    slots: int = SLOTS,
+) -> Iterator[Found]:
+    """Give its own plans, without those of the simple planners."""
     first = int(graph.backward.argmax())
-    if first:
+    if first and not clock.is_over:
         ends = block_ends(graph, points, first)
-        search = _Search(BlockChain(graph, first, ends, has_lighter=True), budget, link, clock)
-        found += search.found(slots)
-    return best_of(found, clock, "no plan by blocks, and none that moves values alone, fits")
+        blocks = BlockChain(graph, first, ends, has_lighter=True)
+        yield from _Search(blocks, budget, link, clock).found(slots)
 
 
 class _Search:

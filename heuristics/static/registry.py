@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, UnknownNameError
-from ...links import NO_WAY, Link
+from ...links import NO_WAY, Link, can_move
 from ...moved_schedules import evaluate_moves, moves_values
 from ...static_graph import Evaluation, Schedule, StaticGraph, evaluate, least_budget
 from ...texts import split_list
@@ -59,6 +59,7 @@ STATUSES = (OPTIMAL, FEASIBLE, INFEASIBLE, NO_PLAN, TIME_LIMIT, MEMORY_LIMIT, SO
 ANY_SCHEDULE = "any schedule"  # whose first computations are in the graph's order
 IN_ORDER = "stages"  # at most one computation of a node between two first computations
 ROUNDING = 1e-6  # what a solver's arithmetic may add to a bound, as a fraction
+LATE = "the time was up before a plan that fits"
 _COMMON = ("graph", "budget", "starts", "time_limit", "seed", "link")
 _CALL = re.compile(r"^(?P<name>[\w-]+)\((?P<arguments>.*)\)$", re.DOTALL)
 
@@ -95,6 +96,13 @@ class PlannerResult:
     details: dict[str, Any] = field(default_factory=dict)
     predicted: Evaluation | None = None
     solve_seconds: float = 0.0
+
+
+def without_plan(clock: Clock, message: str) -> PlannerResult:
+    """Say that there is no plan: why, if all was tried; else that the time was up before that."""
+    if clock.is_over:
+        return PlannerResult(TIME_LIMIT, message=LATE)
+    return PlannerResult(NO_PLAN, message=message)
 
 
 Function = Callable[..., PlannerResult]
@@ -190,6 +198,10 @@ class Planner:
         result = replace(_result_of(self.name, result), solve_seconds=clock.spent)
         return _evaluated(graph, budget, result, (link or NO_WAY) if self.moves_data else None)
 
+    def can_move(self, link: Link | None) -> bool:
+        """Say whether its plans may move data over a link; else they are judged as all others."""
+        return self.moves_data and can_move(link)
+
 
 def _result_of(name: str, returned: object) -> PlannerResult:
     """Refuse what a user's planner returns in the place of a result, such as a bare schedule."""
@@ -212,8 +224,8 @@ def _evaluated(
 ) -> PlannerResult:
     """Add what the schedule costs, and let status and bound agree with it.
 
-    For planners that move data, which have a link or `NO_WAY`, the time is that of the execution,
-    of any schedule: so all of theirs compare. Else all views of what runs again are counted.
+    Where data can move, over a link, the time is that of the execution, of any schedule: so all of
+    them compare. Else all views of what runs again are counted.
     """
     if result.status == INFEASIBLE:
         return result
@@ -226,7 +238,7 @@ def _evaluated(
     if budget is not None and predicted.peak_bytes > budget:
         message = f"its plan takes {predicted.peak_bytes:,} bytes, the budget is {budget:,}"
         return replace(result, status=NO_PLAN, schedule=None, bound=bound, message=message)
-    if link is not None:
+    if link is not None and can_move(link):
         predicted = evaluate_moves(graph, result.schedule, link, budget)
     return _held_to(graph, result, predicted)
 

@@ -24,7 +24,7 @@ from ...static_graph import (
 )
 from ..parameters import OneOf, Truth, Whole
 from .clock import Clock
-from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .registry import FEASIBLE, PlannerResult, planner, without_plan
 from .rotor_chain import AGAIN, BACKWARD, Chain, RotorTable, Step
 from .segments import NO_BACKWARD, POINTS, candidates
 from .stages import read_again
@@ -114,7 +114,7 @@ def _cheapest(blocks: BlockChain, budget: int, slots: int, clock: Clock) -> Plan
         return PlannerResult(FEASIBLE, min(fitting, key=lambda pair: pair[0])[1])
     least = min((peak for _, peak, _ in known.values()), default=most)
     message = f"the smallest of its plans takes {least:,} bytes, the budget is {budget:,}"
-    return PlannerResult(TIME_LIMIT if clock.is_over else NO_PLAN, message=message)
+    return without_plan(clock, message)
 
 
 class BlockChain:

@@ -15,7 +15,7 @@ from ...static_graph import (
     naive_schedule,
 )
 from .clock import INTERRUPTED, Clock
-from .registry import FEASIBLE, IN_ORDER, NO_PLAN, OPTIMAL, TIME_LIMIT, PlannerResult
+from .registry import FEASIBLE, IN_ORDER, LATE, NO_PLAN, OPTIMAL, TIME_LIMIT, PlannerResult
 from .solving import DONE, Ended, solve
 from .stage_problem import StageProblem, stage_problem
 from .stages import Kept, by_stage, span, trim
@@ -140,6 +140,8 @@ class Search:
         call = f"the largest single call, node {node}, needs {need:,} bytes"
         if self.is_proven:
             return NO_PLAN, f"no plan that computes a node at most once a stage fits; {call}"
+        if self.ended.status == DONE and self.clock.is_over:
+            return TIME_LIMIT, LATE
         if self.ended.status == DONE:
             return NO_PLAN, f"none found that fits; {call}"
         status = TIME_LIMIT if self.ended.status == INTERRUPTED else self.ended.status

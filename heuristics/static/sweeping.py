@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...static_graph import Schedule, StaticGraph, evaluate
 from ..parameters import OneOf
 from .clock import NO_LIMIT, Clock
-from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult
+from .registry import FEASIBLE, PlannerResult, without_plan
 from .segments import NO_BACKWARD, POINTS, Segments, candidates
 from .stages import (
     Kept,
@@ -74,7 +74,7 @@ def cheapest(
         return PlannerResult(
             FEASIBLE, schedule, details={} if choice is None else {"choice": choice}
         )
-    return _without(budget, tries.least_peak, clock.is_over)
+    return _without(budget, tries.least_peak, clock)
 
 
 def first_that_fits(count: int, fits: Callable[[int], bool], clock: Clock) -> int:
@@ -187,13 +187,9 @@ def kept_for_good(segments: Segments, _: list[int], checkpoints: tuple[int, ...]
     return segments.kept(checkpoints)
 
 
-def _without(budget: int | None, least_peak: int | None, is_late: bool) -> PlannerResult:
-    if is_late:
-        return PlannerResult(TIME_LIMIT, message="the time was up before a plan that fits")
+def _without(budget: int | None, least_peak: int | None, clock: Clock) -> PlannerResult:
     if least_peak is None:
         limit = f"more than {MOST_COMPUTATIONS_A_NODE:,} computations a node"
-        return PlannerResult(NO_PLAN, message=f"every plan of this method has {limit}")
-    return PlannerResult(
-        NO_PLAN,
-        message=f"the smallest of its plans takes {least_peak:,} bytes, the budget is {budget:,}",
-    )
+        return without_plan(clock, f"every plan of this method has {limit}")
+    message = f"the smallest of its plans takes {least_peak:,} bytes, the budget is {budget:,}"
+    return without_plan(clock, message)

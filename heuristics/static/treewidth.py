@@ -22,7 +22,7 @@ import numpy as np
 
 from ...static_graph import Schedule, StaticGraph, evaluate, free_after_last_use
 from .clock import NO_LIMIT, Clock, left_at_once
-from .registry import FEASIBLE, NO_PLAN, TIME_LIMIT, PlannerResult, planner
+from .registry import FEASIBLE, LATE, TIME_LIMIT, PlannerResult, planner, without_plan
 from .stages import links_of, made_bytes
 
 STEPS = 24  # sizes of parts tried, in equal ratios
@@ -172,7 +172,7 @@ def treewidth(
     if not graph.n_nodes:
         return PlannerResult(FEASIBLE, free_after_last_use(graph, ()))
     links = links_of(graph)
-    late = PlannerResult(TIME_LIMIT, message="the time is up before the graph is divided")
+    late = PlannerResult(TIME_LIMIT, message=LATE)
     if clock.left is not None and clock.left < SECONDS_A_NODE * graph.n_nodes:
         return late
     try:
@@ -196,4 +196,4 @@ def treewidth(
     if best is not None:
         return PlannerResult(FEASIBLE, best[2])
     known = "none was short enough" if least is None else f"the smallest takes {least:,} bytes"
-    return PlannerResult(NO_PLAN, message=f"none of its plans fits: {known}")
+    return without_plan(clock, f"none of its plans fits: {known}")

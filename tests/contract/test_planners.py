@@ -7,15 +7,20 @@ from typing import Any
 import pytest
 from random_traces import random_trace
 from rematsim.audit import audit
+from rematsim.bounds import lower_bound
 from rematsim.execution import execute
 from rematsim.heuristics.static import get, names
 from rematsim.heuristics.static.registry import (
     ANY_SCHEDULE,
     INFEASIBLE,
+    LATE,
+    NOT_APPLICABLE,
     OPTIMAL,
     OPTIMAL_FOR_CV,
     STATUSES,
+    TIME_LIMIT,
 )
+from rematsim.links import find_link
 from rematsim.planning import plan_trace
 from rematsim.static_graph import least_budget, naive_peak_bytes
 from rematsim.traces.loading import load_trace
@@ -55,6 +60,8 @@ def test_every_plan_is_what_it_says(method: str, name: str) -> None:
         assert row.bound_slowdown is not None and row.slowdown is not None
         assert row.gap == row.slowdown / row.bound_slowdown - 1, "of what was executed"
         assert 1 <= row.bound_slowdown <= row.slowdown * (1 + 1e-9)
+        every_run = lower_bound(workload(trace).program, budget)
+        assert row.bound_slowdown * graph.base_cost >= every_run * (1 - 1e-9)
         assert audit(trace, row), audit(trace, row).message
         again = execute(trace, planned.plan, budget)
         assert (again.evict_sha, again.clock) == (row.evict_sha, row.clock)
@@ -67,6 +74,19 @@ def test_below_the_largest_call_every_planner_says_infeasible(method: str) -> No
     row = plan_trace(trace, method, least - 1, time_limit=SECONDS).row
     assert (row.status, row.planner_status) == ("infeasible", INFEASIBLE)
     assert f"is below {least:,}, what the largest single call needs" in row.message
+
+
+@pytest.mark.parametrize("method", names())
+def test_nothing_is_told_of_what_there_was_no_time_for(method: str) -> None:
+    """With no time at all there is a plan, or a word that the time was up.
+
+    Unless none is needed: by keep-all, or by those that find no module paths in the trace.
+    """
+    graph = workload(load_trace("synthetic:chain:30")).graph
+    link = find_link("link(d2h=100MB/s,h2d=100MB/s)")
+    found = get(method).plan(graph, 20, time_limit=1e-9, link=link)
+    if found.schedule is None and method != "keep-all" and found.status != NOT_APPLICABLE:
+        assert (found.status, found.message) == (TIME_LIMIT, LATE)
 
 
 @pytest.mark.parametrize("method", names())

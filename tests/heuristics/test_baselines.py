@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from random_traces import random_trace
 from rematsim.heuristics.static import baselines
-from rematsim.heuristics.static.baselines import SIMPLE
+from rematsim.heuristics.static.baselines import SIMPLE, ask, best_of
+from rematsim.heuristics.static.clock import Clock
 from rematsim.heuristics.static.registry import Planner, get
 from rematsim.links import find_link
 from rematsim.planning import plan_trace
@@ -14,7 +15,7 @@ from rematsim.traces.loading import load_trace
 from rematsim.traces.trace import Trace
 from rematsim.workload import workload
 
-QUICK, SOLVING = ("capuchin", "pofo"), ("poet", "joint")
+QUICK, SOLVING = ("capuchin", "pofo"), ("poet", "joint(runs=2,trips=1)")
 RATES = ("10MB/s", "500MB/s", "20GB/s")
 
 
@@ -66,9 +67,9 @@ def test_on_a_bundled_trace(rate: str) -> None:
     check(load_trace("bundled:unet"), rate, 0.5)
 
 
-@pytest.mark.parametrize("method", ["capuchin", "pofo", "poet", "joint"])
+@pytest.mark.parametrize("method", [*QUICK, *SOLVING])
 def test_each_simple_planner_is_asked_once(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also by who asks others that want the same; and by none that is told what they found."""
+    """Also by who takes the plans of others that want the same."""
     asked: list[str] = []
 
     def noted(name: str) -> Planner:
@@ -79,10 +80,15 @@ def test_each_simple_planner_is_asked_once(method: str, monkeypatch: pytest.Monk
     graph = workload(load_trace("synthetic:chain:6")).graph
     link = find_link("link(d2h=500MB/s,h2d=500MB/s,latency=0)")
     first = get(method).plan(graph, 5, time_limit=20, link=link)
-    assert first.schedule is not None
+    assert first.schedule is not None and first.message == ""
     assert [asked.count(name) for name in SIMPLE] == [1] * len(SIMPLE)
-    if method != "joint":
-        asked.clear()
-        again = get(method).plan(graph, 5, starts=[first.schedule], time_limit=1e-3, link=link)
-        assert not asked and again.predicted is not None and first.predicted is not None
-        assert again.predicted.cost <= first.predicted.cost, "however little time is left"
+
+
+def test_who_had_too_little_time_is_named() -> None:
+    graph = workload(load_trace("synthetic:chain:6")).graph
+    found, late = ask(SIMPLE, graph, 5, None, Clock(0))
+    assert (found, late) == ([], list(SIMPLE))
+    start = ask(["on-demand"], graph, 5, None, Clock()).found
+    assert best_of(start, Clock(), "", ["rotor", "min-cut"]).message == (
+        "too little time for rotor, min-cut"
+    )

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from planner_graphs import linear, linear_trace
+from planner_graphs import LINEAR, linear, linear_trace
 from rematsim.heuristics.static.poet_program import Copies, poet_plan
 from rematsim.heuristics.static.registry import INFEASIBLE, OPTIMAL
 from rematsim.heuristics.static.stage_problem import stage_problem
 from rematsim.planning import plan_trace
-
-# linear(n), all nodes of one byte and one unit of time: (n, budget) -> least cost without a host.
-LINEAR = {(2, 3): 6, (3, 3): 10, (3, 4): 8, (4, 3): 15, (4, 4): 11, (4, 5): 10, (5, 5): 13}
 
 
 def bound_of(
@@ -35,6 +32,11 @@ def test_where_nothing_can_move_it_is_checkmate(n: int, budget: int) -> None:
     """The known optima: with the published solver's rule for what is freed they would be less."""
     assert bound_of(n, budget, None) == LINEAR[n, budget]
     assert bound_of(n, budget, 1.0, weight=100) == LINEAR[n, budget]
+    row = plan_trace(linear_trace(n), "poet", budget, link="link(d2h=0,h2d=inf)").row
+    assert (row.planner_status, row.slowdown, row.bound_slowdown) == (
+        OPTIMAL,
+        *[LINEAR[n, budget] / (2 * n + 1)] * 2,
+    )
 
 
 @pytest.mark.parametrize(("n", "budget"), LINEAR)
