@@ -119,9 +119,11 @@ class Audit(ProgramAudit):
             for op, a, b in self.trace.instructions.tolist():
                 self.step(op, a, b)
             for tensor in self.outputs():
-                if not tensor.defined:
-                    self._materialize(tensor, "recompute")
-                self.bring_back(tensor.storage, tensor.call, waits=True)
+                while not tensor.is_there:
+                    if not tensor.defined:
+                        self._materialize(tensor, "recompute")
+                    self.bring_back(tensor.storage, tensor.call)
+                self.wait_for([tensor], None)
                 self.ledger.pin(tensor.storage)
                 self.ledger.instruction += 1
         except End as end:
@@ -207,15 +209,16 @@ class Audit(ProgramAudit):
         for p in parents:
             if self.row["deallocation"] != "banish" or p.storage.referenced:
                 p.storage.last_access = ledger.clock
-        missing = [p for p in parents if not p.defined or p.storage.away]
+        missing = [p for p in parents if not p.is_there]
         self.wanted.append(missing)
         for p in parents:
             if p not in missing:
                 ledger.lock(p.storage)
         for p in missing:
-            if not p.defined:
-                yield p
-            self.bring_back(p.storage, call)
+            while not p.is_there:
+                if not p.defined:
+                    yield p
+                self.bring_back(p.storage, call)
             ledger.lock(p.storage)
         self._follow_evictions(call)
         self.wait_for(parents, call)
@@ -302,10 +305,10 @@ class Audit(ProgramAudit):
 
     # What only runs that move data do (`audit_moves.py`).
 
-    def bring_back(self, storage: Storage, call: Call, waits: bool = False) -> None:
-        """Follow a storage back from the host, if it is there."""
+    def bring_back(self, storage: Storage, call: Call) -> None:
+        """Follow one step of a storage's way back from the host, if it is there."""
 
-    def wait_for(self, parents: list[Tensor], call: Call) -> None:
+    def wait_for(self, wanted: list[Tensor], call: Call | None) -> None:
         """Follow the waiting for what is on its way."""
 
 

@@ -117,6 +117,11 @@ class Tensor:
     references: int = 1
     defined: bool = False
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it is in memory, or on its way there."""
+        return self.defined and not self.storage.away
+
 
 @dataclass(eq=False)
 class Storage:

@@ -109,7 +109,7 @@ class Ledger:
         is_eviction = self.due.action == row.action
         return is_eviction and bool(self.due.columns["score"] == row.columns["score"])
 
-    def cheaper(self, storage: Storage, recompute_ns: float) -> float:
+    def cheaper(self, storage: Storage, recompute_ns: float, weight: int) -> float:
         """Give the lower cost of computing a storage again and of moving it: there is no way."""
         return recompute_ns
 

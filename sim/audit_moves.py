@@ -14,11 +14,12 @@ from .audit import Audit, End
 from .audit_addresses import declared
 from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_ledger import Ledger
-from .audit_scores import check_choice, return_cost
-from .heuristics.registry import ON_DEMAND
+from .audit_scores import ancestors, check_choice, return_cost
+from .heuristics.registry import AHEAD, ON_DEMAND
 from .links import Link, find_link
 from .state import MAX_CLOCK
 
+DEAREST = 32  # a copy back that takes more times its storage's own cost is not worth a save
 TO_HOST, FROM_HOST = 1, 2  # of STREAMS
 
 
@@ -50,11 +51,12 @@ class MovingLedger(Ledger):
         taken = self.duration(storage, True) + self.duration(storage, False)
         return taken < inf and self.host + storage.size <= self.host_limit
 
-    def cheaper(self, storage: Storage, recompute_ns: float) -> float:
+    def cheaper(self, storage: Storage, recompute_ns: float, weight: int) -> float:
         """Give the lower cost of computing again and of moving; infinity while it is copied."""
         if self.busy.get(storage, 0) > self.clock:
             return inf
-        return min(recompute_ns, self.wait_ns(storage) + self.duration(storage, False))
+        move_ns = self.wait_ns(storage) + self.duration(storage, False)
+        return min(recompute_ns, weight * move_ns)
 
     def wait_ns(self, storage: Storage) -> float:
         """Give how long an eviction to the host waits, of what is not being copied."""
@@ -64,21 +66,28 @@ class MovingLedger(Ledger):
             return inf
         return self.free_at(True) - self.clock + self.duration(storage, True)
 
-    def check_way(self, row: Row, victim: Storage, returns_ahead: bool) -> None:
+    def check_way(self, row: Row, victim: Storage, moves: str | None) -> None:
         """Compare whether a victim without a host copy goes to the host with what that costs.
 
-        Of a copy back that may begin ahead of its use, all, none or some is hidden, and it stands
-        behind those of all that is away: what could not be right in any case is found.
+        How its heuristic moves data is not known of a user's: then either measure may be right.
         """
-        recompute, wait = return_cost(victim), self.wait_ns(victim)
-        least = most = self.duration(victim, False)
-        if returns_ahead:
-            away = (self.duration(s, False) for s in self.on_host if s.away)
-            least, most = 0, most + sum(away)
-        if row.action == "offload" and wait + least > recompute:
-            raise row.fail("DEARER_WAY", f"{wait + least} ns, computing it again {recompute}")
-        if row.action == "evict" and wait + most <= recompute and not victim.banished:
-            raise row.fail("DEARER_WAY", f"{recompute} ns, moving it {wait + most}")
+        move_ns = self.wait_ns(victim) + self.duration(victim, False)
+        above = (return_cost(victim) - victim.cost) // 2
+        least = victim.cost + (above if moves == ON_DEMAND else 0)
+        most = victim.cost + (0 if moves == AHEAD else above)
+        if row.action == "offload" and move_ns > most:
+            raise row.fail("DEARER_WAY", f"{move_ns} ns, computing it again {most}")
+        if row.action == "evict" and move_ns <= least and not victim.banished:
+            raise row.fail("DEARER_WAY", f"{least} ns, moving it {move_ns}")
+
+    def is_made_sooner(self, storage: Storage) -> bool:
+        """Say whether computing what is on the host alone takes less time than until it is back."""
+        if storage.pinned or storage.irreplaceable:
+            return False
+        above = ancestors(storage)
+        read = {p for s in {storage, *above} for p in s.parents() if p.away and not p.pinned}
+        recompute = return_cost(storage) + sum(self.duration(p, False) for p in read)
+        return recompute < self.free_at(False) - self.clock + self.duration(storage, False)
 
     def wait(self, until: int, storage: Storage, cause: int) -> None:
         """Compare a stall up to a time, if it is to come."""
@@ -147,10 +156,10 @@ class MovingAudit(Audit):
     ledger: MovingLedger
 
     @property
-    def returns_ahead(self) -> bool:
-        """Whether copies back begin ahead of their use."""
+    def moves(self) -> str | None:
+        """How the heuristic moves data; None if it is not known."""
         heuristic = declared(self.row["method"])
-        return heuristic is None or heuristic.moves != ON_DEMAND
+        return None if heuristic is None else heuristic.moves
 
     def opened(self, events: Any, layout: Any) -> MovingLedger:
         """Give the ledger of a log."""
@@ -178,6 +187,8 @@ class MovingAudit(Audit):
         if storage not in ledger.pool or storage in ledger.on_host:
             raise row.fail("NOT_MATERIAL", "it is not free to be copied, or on the host already")
         is_early = 2 * ledger.memory < ledger.budget
+        if ledger.duration(storage, False) > DEAREST * storage.cost:
+            raise row.fail("DEARER_WAY", f"it is computed again in {storage.cost} ns")
         if is_early or not ledger.can_move(storage) or ledger.free_at(True) != ledger.clock:
             raise row.fail("UNEXPECTED_ACTION", "not now: no need, no room, or the stream is taken")
         times = ledger.copy(storage, True)
@@ -195,23 +206,35 @@ class MovingAudit(Audit):
             "prefetch", storage, storage.size, ledger.memory, times=times, stream=FROM_HOST
         )
 
-    def bring_back(self, storage: Storage, call: Call, waits: bool = False) -> None:
-        """Follow a storage back from the host, if it is there, and the wait for it."""
+    def bring_back(self, storage: Storage, call: Call) -> None:
+        """Follow a step of what is on the host alone: it is dropped, room is made, it comes."""
         ledger = self.ledger
-        if storage.away:
-            while ledger.memory + storage.size > ledger.budget:
-                self.follow_choice(call, storage.size)
-            ledger.wait(ledger.free_at(False), storage, call.number)
-            times = ledger.come_back(storage)
-            said = {"times": times, "stream": FROM_HOST, "cause_call": call.number}
-            ledger.expect("prefetch", storage, storage.size, ledger.memory, **said)
-        if waits:
-            ledger.wait(ledger.arrival.get(storage, 0), storage, -1)
+        if not storage.away:
+            return
+        if self._is_dropped(storage):
+            ledger.leave_memory(storage, "forget")
+            return
+        if ledger.memory + storage.size > ledger.budget:
+            self.follow_choice(call, storage.size)
+            return
+        ledger.wait(ledger.free_at(False), storage, call.number)
+        times = ledger.come_back(storage)
+        said = {"times": times, "stream": FROM_HOST, "cause_call": call.number}
+        ledger.expect("prefetch", storage, storage.size, ledger.memory, **said)
 
-    def wait_for(self, parents: list[Tensor], call: Call) -> None:
-        """Follow the waiting for operands that are on their way."""
-        for p in parents:
-            self.ledger.wait(self.ledger.arrival.get(p.storage, 0), p.storage, call.number)
+    def _is_dropped(self, storage: Storage) -> bool:
+        """Say whether what is on the host alone is dropped; of a user's heuristic the log does."""
+        if self.moves == ON_DEMAND or not self.ledger.is_made_sooner(storage):
+            return False
+        due = self.ledger.due
+        return self.moves == AHEAD or (due is not None and due.action == "discard")
+
+    def wait_for(self, wanted: list[Tensor], call: Call | None) -> None:
+        """Follow the waiting for what is on its way to a call, or to the end."""
+        cause = -1 if call is None else call.number
+        for tensor in wanted:
+            storage = tensor.storage
+            self.ledger.wait(self.ledger.arrival.get(storage, 0), storage, cause)
 
     def _taken_over(self, call: Call) -> dict[Tensor, Storage]:
         """Leave out what is being copied."""
@@ -227,7 +250,7 @@ class MovingAudit(Audit):
             raise Contradiction("LOG_ENDS_EARLY", f"call {call.number} needs {wanted} bytes")
         victim, scores = ledger.victim(ledger.due), self.scores()
         if victim not in ledger.on_host:
-            ledger.check_way(ledger.due, victim, self.returns_ahead)
+            ledger.check_way(ledger.due, victim, self.moves)
         if victim in ledger.on_host:
             ledger.wait(ledger.busy[victim], victim, call.number)
             row = ledger.take("evict", "it is on the host")

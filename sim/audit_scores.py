@@ -26,7 +26,7 @@ def _evicted(start: Storage, step: Callable[[Storage], set[Storage]]) -> set[Sto
     return found
 
 
-def _ancestors(storage: Storage) -> set[Storage]:
+def ancestors(storage: Storage) -> set[Storage]:
     """Give the ancestors' half of e*."""
     return _evicted(storage, Storage.parents)
 
@@ -38,7 +38,7 @@ def _descendants(storage: Storage) -> set[Storage]:
 
 def return_cost(storage: Storage) -> int:
     """Give what computing a storage again takes now, with what is evicted above it."""
-    return storage.cost + _total(_ancestors(storage))
+    return storage.cost + _total(ancestors(storage))
 
 
 def _total(storages: set[Storage]) -> int:
@@ -55,7 +55,7 @@ def _quotient(numerator: float, *factors: float) -> float:
 
 
 COSTS: dict[str, Callable[[Ledger, Storage], int]] = {
-    "estar": lambda _, s: s.cost + _total(_ancestors(s)) + _total(_descendants(s)),
+    "estar": lambda _, s: s.cost + _total(ancestors(s)) + _total(_descendants(s)),
     "eq": lambda ledger, s: s.cost + ledger.classes.cost(s.evicted_neighbors()),
     "ancestors": lambda _, s: return_cost(s),
     "local": lambda _, s: s.cost,
@@ -72,14 +72,14 @@ def _score(ledger: Ledger, s: Storage, cost: str, by_size: bool, by_staleness: b
 
 def _neighborhood(ledger: Ledger, s: Storage) -> float:
     """Give the cost of the set e*, over the size and the staleness of all of it."""
-    around = _ancestors(s) | _descendants(s)
+    around = ancestors(s) | _descendants(s)
     latest = max([s.last_access, *(n.last_access for n in around)])
     return _quotient(s.cost + _total(around), s.size, ledger.clock - latest)
 
 
 def _offload(ledger: Ledger, s: Storage) -> float:
-    """Give the lower of h_DTR_eq's cost and of moving, over size and staleness."""
-    cost = ledger.cheaper(s, COSTS["eq"](ledger, s))
+    """Give the lower of h_DTR_eq's cost and four times that of moving, over size and staleness."""
+    cost = ledger.cheaper(s, COSTS["eq"](ledger, s), 4)
     return _quotient(cost, s.size, ledger.clock - s.last_access)
 
 

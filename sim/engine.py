@@ -10,8 +10,16 @@ from . import memory, neighborhood
 from .classes import join
 from .events import NOTHING, log
 from .jit import call_at, kernel, shared_kernel
-from .moving import begin_return, bring_ahead, is_away, note_queue, save_ahead, wait_to_read
-from .opcodes import BANISH, EVICT, OK, OOM, PIN, THRASHED
+from .moving import (
+    begin_return,
+    bring_ahead,
+    is_away,
+    is_made_sooner,
+    note_queue,
+    save_ahead,
+    wait_to_read,
+)
+from .opcodes import BANISH, DEALLOCATE, EVICT, OK, OOM, PIN, THRASHED
 from .placed_results import bytes_taken_over, list_taken_over, log_call, own_bytes
 from .program import KEEP_OUTPUT, RELEASE_STORAGE, RETAIN, RUN_CALL, Program
 from .residence import (
@@ -204,15 +212,14 @@ def materialize(program: Program, state: State, choose: int) -> int:
             code = bring_back(program, state, parent, choose)
             if code != GO_ON:
                 return code
-            lock(state, program.tensors[parent].storage)
-            frame.next += 1
+            if is_there(program, state, parent):
+                lock(state, program.tensors[parent].storage)
+                frame.next += 1
             continue
         if frame.is_remat == ONLY_RETURN:
-            code = bring_back(program, state, frame.tensor, choose)
+            code = return_only(program, state, choose)
             if code != GO_ON:
                 return code
-            wait_to_read(state, program.tensors[frame.tensor].storage, NOTHING)
-            here.depth -= 1
             continue
         code = make_room(program, state, program.tensors[frame.tensor].call, choose)
         if code != GO_ON:
@@ -276,18 +283,45 @@ def evict_what_is_chosen(program: Program, state: State, c: int, choose: int) ->
     return GO_ON
 
 
+@kernel
+def is_there(program: Program, state: State, t: int) -> bool:
+    """Say whether a tensor is in memory, or on its way there."""
+    return bool(state.defined[t]) and not is_away(state, program.tensors[t].storage)
+
+
 @shared_kernel
 def bring_back(program: Program, state: State, t: int, choose: int) -> int:
-    """Begin to copy a tensor's storage back that is on the host alone, once there is room."""
+    """Do one thing for a tensor that is on the host alone: drop it, make room, or begin a copy.
+
+    It is dropped, and has to be computed, where that takes less time than until it is back.
+    """
     memory, s = state.memory[0], program.tensors[t].storage
     if not is_away(state, s):
         return GO_ON
+    if is_made_sooner(program, state, s):
+        evict(program, state, s, DEALLOCATE, NOTHING)
+        return GO_ON
     c = program.tensors[state.frames[state.run[0].depth - 1].tensor].call
-    while memory.used_bytes + state.storages[s].size_bytes > memory.budget_bytes:
-        code = evict_what_is_chosen(program, state, c, choose)
-        if code != GO_ON:
-            return code
+    if memory.used_bytes + state.storages[s].size_bytes > memory.budget_bytes:
+        return evict_what_is_chosen(program, state, c, choose)
     begin_return(state, s, program.calls[c].origin)
+    return GO_ON
+
+
+@shared_kernel
+def return_only(program: Program, state: State, choose: int) -> int:
+    """Bring an output back; if it is dropped, it is computed."""
+    here = state.run[0]
+    wanted = state.frames[here.depth - 1].tensor
+    code = bring_back(program, state, wanted, choose)
+    if code != GO_ON:
+        return code
+    if is_there(program, state, wanted):
+        wait_to_read(state, program.tensors[wanted].storage, NOTHING)
+        here.depth -= 1
+    elif not state.defined[wanted]:
+        here.depth -= 1
+        push(program, state, wanted, 1)
     return GO_ON
 
 

@@ -20,6 +20,7 @@ from .program import Program
 from .state import MAX_CLOCK, REVIVED, State
 
 HURRY = 2  # a copy back begins when its use is no farther than so many times all copies back
+DEAREST = 32  # what comes back in more times its own compute than that is not saved ahead
 TO_HOST, FROM_HOST = 1, 2  # of State.next_free
 
 
@@ -89,8 +90,9 @@ def can_be_moved(state: State, s: int) -> bool:
 def stays_on_host(program: Program, state: State, s: int) -> bool:
     """Say whether a storage that is evicted for want of memory will be on the host.
 
-    So it will where it can, if it then is back for no more than what computing it again takes now:
-    its own cost, and that of what is evicted above it.
+    So it will where it can, if out and back take no longer than computing it again: its own cost,
+    and half of that of what is evicted above it, which is computed again for others, too. Where
+    copies begin ahead, its own cost alone: what is worth more of the link mostly has a copy.
     """
     move = state.moves[s]
     if state.storages[s].residence == REVIVED:  # nothing will ever read it
@@ -99,24 +101,40 @@ def stays_on_host(program: Program, state: State, s: int) -> bool:
         return True
     if not can_be_moved(state, s):
         return False
-    wait_ns = state.link[0].queue_ns + move.to_host_ns
-    recompute_ns = state.storages[s].cost_ns + reach(program, state, s, UP)[2]
-    return bool(wait_ns + unhidden_return_ns(program, state, s) <= recompute_ns)
+    move_ns = state.link[0].queue_ns + move.to_host_ns + move.from_host_ns
+    own_ns = state.storages[s].cost_ns
+    if move_ns <= own_ns or state.link[0].prefetches:
+        return bool(move_ns <= own_ns)
+    return bool(move_ns <= own_ns + reach(program, state, s, UP)[2] // 2)
 
 
-@kernel
-def unhidden_return_ns(program: Program, state: State, s: int) -> int:
-    """Give what is left to wait for of a copy back when its storage is used.
+@shared_kernel
+def return_ns(program: Program, state: State, s: int) -> int:
+    """Give what computing a storage again takes now.
 
-    Without copies ahead that is all of it. With them, it is hidden while the model computes until
-    that use, behind the copies back of all that is away.
+    Its own cost, that of what is evicted above it, and the copies back of what these read.
     """
-    back_ns, now = state.moves[s].from_host_ns, state.run[0].current_call
-    use = next_use_from(program, s, now)
-    if state.link[0].prefetches == 0 or use < 0:
-        return back_ns  # type: ignore[no-any-return]
-    left_ns: int = state.link[0].away_ns + back_ns - ns_between(program, now, use)
-    return max(left_ns, 0)
+    _, edge, total_ns = reach(program, state, s, UP)
+    last = len(state.up) - 1
+    for i in range(edge):
+        read = state.moves[state.up[last - i]]
+        total_ns += read.from_host_ns if read.is_away else 0
+    return state.storages[s].cost_ns + total_ns  # type: ignore[no-any-return]
+
+
+@shared_kernel
+def is_made_sooner(program: Program, state: State, s: int) -> bool:
+    """Say whether a storage on the host alone is computed again sooner than it can be back.
+
+    That is asked where copies begin ahead: these cost nothing. Elsewhere one was awaited for it.
+    """
+    hold = state.holds[s]
+    if state.link[0].prefetches == 0 or hold.is_pinned or hold.is_irreplaceable:
+        return False
+    back_ns = free_at_ns(state, FROM_HOST) - state.next_free[0] + state.moves[s].from_host_ns
+    if back_ns <= state.storages[s].cost_ns:
+        return False
+    return bool(return_ns(program, state, s) < back_ns)
 
 
 @shared_kernel
@@ -260,7 +278,7 @@ def save_ahead(program: Program, state: State, c: int) -> None:
 
 @shared_kernel
 def worth_saving(program: Program, state: State, c: int) -> int:
-    """Find what of the pool the trace uses last, and can be back by then.
+    """Find what of the pool the trace uses last, can be back by then, and is worth the link.
 
     If there is nothing, nothing of the pool is looked at again until it comes in anew.
     """
@@ -272,6 +290,8 @@ def worth_saving(program: Program, state: State, c: int) -> int:
             continue
         use = next_use_from(program, s, c)
         if use < 0 or use <= latest or not can_be_moved(state, s):
+            continue
+        if state.moves[s].from_host_ns > DEAREST * state.storages[s].cost_ns:
             continue
         until_use = ns_between(program, c, use)
         if until_use >= state.moves[s].to_host_ns + back_ns + state.moves[s].from_host_ns:

@@ -118,23 +118,29 @@ class Mover(Simulator):
 
     def value(self, s: Storage) -> float:
         """Score a storage."""
-        back, until = self.duration(s, False), self.until_use(s)
-        if self.looks_ahead:
-            back = max(self.return_queue() + back - until, 0.0)
+        cost, back = cost_eq(self, s), self.duration(s, False)
         if self.busy.get(s, 0) > self.clock:
             return INFINITY
-        cost: Any = min(cost_eq(self, s), self.out_ns(s) + back)
-        if self.looks_ahead:
-            return ratio(ratio(cost, until), s.size)
-        return ratio(cost, s.size, self.clock - s.last_access)
+        if not self.looks_ahead:
+            move: Any = min(cost, 4 * (self.out_ns(s) + back))
+            return ratio(move, s.size, self.clock - s.last_access)
+        least: Any = min(cost, back) if self.out_ns(s) == 0 else cost
+        return ratio(ratio(least, self.until_use(s)), s.size)
 
     def is_moved(self, s: Storage) -> bool:
         """Decide the way of a victim that the host has no copy of."""
-        back, until = self.duration(s, False), self.until_use(s)
-        if self.looks_ahead and until < INFINITY:
-            back = max(self.return_queue() + back - until, 0)
-        recompute = s.cost + total(reach(self, s, parents_of))
-        return not s.banished and self.out_ns(s) + back <= recompute
+        above = 0 if self.looks_ahead else total(reach(self, s, parents_of)) // 2
+        moving = self.out_ns(s) + self.duration(s, False)
+        return not s.banished and moving <= s.cost + above
+
+    def is_made_sooner(self, s: Storage) -> bool:
+        """Say whether what is away is computed before it could be back."""
+        if not self.looks_ahead or s.pinned or s.irreplaceable:
+            return False
+        made = {s} | reach(self, s, parents_of)
+        read = {p for one in made for p in one.parents if p in self.away and not p.pinned}
+        recompute = total(made) + sum(self.duration(p, False) for p in read)
+        return recompute < self.free_at(False) - self.clock + self.duration(s, False)
 
     # Copies.
 
@@ -185,14 +191,15 @@ class Mover(Simulator):
             self.pool[s] = None
 
     def bring_back(self, s: Storage, call: Call) -> None:
-        """Make room for what is away, and begin to copy it back."""
-        while s in self.away:
-            assert self.budget is not None
-            if self.memory + s.size <= self.budget:
-                self.come_back(s)
-                return
-            if not self.pool:
-                raise OutOfMemoryError
+        """Take one step: begin to copy what is away back, make room, or drop it."""
+        assert self.budget is not None
+        if self.is_made_sooner(s):
+            self.evict(s, "forget")
+        elif self.memory + s.size <= self.budget:
+            self.come_back(s)
+        elif not self.pool:
+            raise OutOfMemoryError
+        else:
             victim, score = self.choose()
             self.pressure_evictions += 1
             self.evict(victim, "evict", score=score, cause=call)
@@ -222,8 +229,9 @@ class Mover(Simulator):
         until = self.until_use(s)
         if s in self.on_host or s.size == 0 or self.out_ns(s) == INFINITY or until == INFINITY:
             return False
-        back = self.return_queue() + self.duration(s, False)
-        return self.next_call(s) > 0 and until >= self.duration(s, True) + back
+        back = self.duration(s, False)
+        is_in_time = until >= self.duration(s, True) + self.return_queue() + back
+        return self.next_call(s) > 0 and is_in_time and back <= 32 * s.cost
 
     def next_call(self, s: Storage) -> float:
         """Give which call reads a storage next."""
@@ -258,9 +266,11 @@ class Mover(Simulator):
             if p not in missing:
                 self.lock(p.storage)
         for p in missing:
-            if not p.defined:
-                yield p
-            self.bring_back(p.storage, call)
+            while not p.defined or p.storage in self.away:
+                if not p.defined:
+                    yield p
+                else:
+                    self.bring_back(p.storage, call)
             self.lock(p.storage)
         self.make_room(call, parents)
         for p in parents:
@@ -279,9 +289,11 @@ class Mover(Simulator):
         self.now = len(self.starts) - 1
         outputs = [t for t in self.tensors if t.references > 0]
         for t in sorted(outputs, key=lambda t: (t.first_name, t.number)):
-            if not t.defined:
-                self.materialize(t, own=False)
-            self.bring_back(t.storage, t.call)
+            while not t.defined or t.storage in self.away:
+                if not t.defined:
+                    self.materialize(t, own=False)
+                else:
+                    self.bring_back(t.storage, t.call)
             self.wait(self.arrival.get(t.storage, 0))
             self.pin(t.storage)
 

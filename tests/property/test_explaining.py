@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from random_traces import random_trace
-from random_transfers import random_link
 from rematsim import heuristics
 from rematsim.causes import Causes
 from rematsim.execution import execute
@@ -380,7 +379,7 @@ def test_a_larger_budget_is_told_as_a_run_with_it_goes() -> None:
 def test_a_larger_budget_is_told_with_its_stalls_where_data_moves() -> None:
     stalled = 0
     for seed in range(8):
-        trace, link = random_trace(760 + seed), random_link(seed)
+        trace, link = random_trace(760 + seed), "link(d2h=3GB/s,h2d=3GB/s,latency=0)"
         given: dict[str, Any] = {"link": link, "slowdown_limit": None}
         run = simulate(trace, "h_DTR_offload", 0.7, event_log=True, **given)
         for larger in explain(run, trace, "h_DTR_offload").with_more(3):
