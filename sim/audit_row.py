@@ -8,6 +8,7 @@ from .budgets import Budget
 from .heuristics.methods import get
 from .heuristics.registry import names
 from .heuristics.static import registry as planners
+from .links import find_link
 from .memory_models import COUNTER
 from .result import LATER_COLUMNS, NO_LINK, gap, slowdown
 
@@ -130,12 +131,14 @@ def _predicted(
 ) -> dict[str, Any]:
     """Give what was to be predicted of a plan that ended ok, while bytes are counted.
 
-    Views take time on the planner's graph, and a plan makes only those again that are read.
+    Where nothing can move, views take time on the planner's graph, and a plan makes only those
+    again that are read.
     """
     said, planner = row.get("predicted_slowdown"), _planner_of(row)
     if said is None or planner is None or row["status"] != "ok" or row["memory"] != COUNTER:
         return {}
-    is_exact = planner.moves_data or not (trace.result_alias != -1).any()
+    link = find_link(row.get("link") or NO_LINK)
+    is_exact = planner.can_move(link) or not (trace.result_alias != -1).any()
     return {
         "predicted_peak_bytes": figures["peak_bytes"],
         "predicted_slowdown": rest["slowdown"] if is_exact else max(said, rest["slowdown"]),

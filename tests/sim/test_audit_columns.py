@@ -30,6 +30,7 @@ LINK = "link(d2h=600GB/s,h2d=512GB/s,latency=0)"  # of a nanosecond each way
 CHEAP = "link(d2h=inf,h2d=512GB/s,latency=0)"  # there and back as dear as a call
 SLOW = "link(d2h=1GB/s,h2d=1GB/s)"
 UPDATES = random_trace(2, events=40, rebinding="storage")
+VIEWS = random_trace(4, events=40)
 
 
 @cache
@@ -109,6 +110,10 @@ KINDS: dict[str, tuple[Callable[[], RunResult], set[str], set[tuple[str, str]]]]
     "plan, moving nothing": (
         lambda: planned("capuchin", 0.6, link=SLOW), PLANNED | {"link"}, set(),
     ),
+    "plan, with views, nothing to move over": (
+        lambda: plan_trace(VIEWS, "capuchin", 0.85, event_log=True).row,
+        PLANNED - IN_PLACE | {"predicted_slowdown"}, set(),
+    ),
     "plan, moving, with addresses": (
         lambda: executed(plan_that_moves(), 0.8, link=LINK, memory="arena"), EXECUTED, set(),
     ),
@@ -130,6 +135,10 @@ OTHERS = {
     "method": ("h_MSPS",), "link": ("link(d2h=7GB/s,h2d=7GB/s)", "none"),
     "times": ("estimated",),
 }  # fmt: skip
+
+
+def trace_of(kind: str) -> Trace:
+    return UPDATES if "in place" in kind else VIEWS if "views" in kind else CHAIN
 
 
 def changes(column: str, value: Any) -> Iterator[Any]:
@@ -160,7 +169,7 @@ def with_event(run: RunResult, row: int, column: str) -> RunResult:
 def test_every_column_that_is_changed_is_found(kind: str) -> None:
     """In the row, and in the last event of each action."""
     make, row_blind, log_blind = KINDS[kind]
-    run, trace = make(), UPDATES if "in place" in kind else CHAIN
+    run, trace = make(), trace_of(kind)
     assert audit(trace, run), audit(trace, run).message
     assert bool(run.offloaded_bytes) == ("moving" in kind and "nothing" not in kind)
     assert run.events is not None
