@@ -20,7 +20,7 @@ from .links import Link, find_link
 from .state import MAX_CLOCK
 
 DEAREST = 32  # a copy back that takes more times its storage's own cost is not worth a save
-TO_HOST, FROM_HOST = 1, 2  # of STREAMS
+TO_HOST, FROM_HOST = 1, 2  # of `opcodes.STREAMS`
 
 
 class MovingLedger(Ledger):

@@ -109,10 +109,10 @@ def stays_on_host(program: Program, state: State, s: int) -> bool:
 
 
 @shared_kernel
-def return_ns(program: Program, state: State, s: int) -> int:
-    """Give what computing a storage again takes now.
+def recompute_ns(program: Program, state: State, s: int) -> int:
+    """Give what computing a storage again, that is on the host alone, takes now.
 
-    Its own cost, that of what is evicted above it, and the copies back of what these read.
+    Its own cost, that of what is evicted above it, and the copies back of what all these read.
     """
     _, edge, total_ns = reach(program, state, s, UP)
     last = len(state.up) - 1
@@ -126,7 +126,8 @@ def return_ns(program: Program, state: State, s: int) -> int:
 def is_made_sooner(program: Program, state: State, s: int) -> bool:
     """Say whether a storage on the host alone is computed again sooner than it can be back.
 
-    That is asked where copies begin ahead: these cost nothing. Elsewhere one was awaited for it.
+    That is asked only where copies begin ahead, and have delayed nothing. Elsewhere the call that
+    evicted it has waited for its copy to the host, which would have been for nothing.
     """
     hold = state.holds[s]
     if state.link[0].prefetches == 0 or hold.is_pinned or hold.is_irreplaceable:
@@ -134,7 +135,7 @@ def is_made_sooner(program: Program, state: State, s: int) -> bool:
     back_ns = free_at_ns(state, FROM_HOST) - state.next_free[0] + state.moves[s].from_host_ns
     if back_ns <= state.storages[s].cost_ns:
         return False
-    return bool(return_ns(program, state, s) < back_ns)
+    return bool(recompute_ns(program, state, s) < back_ns)
 
 
 @shared_kernel

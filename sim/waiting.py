@@ -1,4 +1,4 @@
-"""Why a plan waits for ever: from the transfer or the call that waits to what keeps it waiting."""
+"""Why a plan waits for ever, or has no room: from who waits to what keeps it waiting."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class _Program:
         sources = []
         for run, stay in enumerate(self.stays[value]):
             from_here = model.new_bool_var("")
-            self.wanted.setdefault((problem.producer[value], run), []).append(from_here)
+            self.wanted.setdefault((producer, run), []).append(from_here)
             model.add_implication(from_here, stay.is_there)
             model.add(stay.until <= out).only_enforce_if(from_here)
             model.add(stay.end == out + took).only_enforce_if(from_here)
@@ -225,7 +225,7 @@ class _Program:
         interval = model.new_optional_interval_var(begin, length, end, is_there, "")
         self.held.append((interval, self.problem.size[value]))
         stay = _Stay(is_there, model.new_bool_var(""), begin, ready, until, end)
-        if self.stays[value]:  # nothing is read where there is nothing, and ends at no other time
+        if self.stays[value]:  # not the first, which is there: times of no stay have one value
             model.add_implication(stay.is_read, is_there)
             for time in (until, end):
                 model.add(time == 0).only_enforce_if(is_there.negated())
