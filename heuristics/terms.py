@@ -125,12 +125,6 @@ def time_from_host(state: State, s: int) -> float:
 
 
 @inlineable
-def return_queue(state: State, s: int) -> float:
-    """Time that copies back of all that is on the host alone take, one after another, ns."""
-    return float(state.link[0].away_ns)
-
-
-@inlineable
 def cheaper(state: State, s: int, recompute: float, move: float) -> float:
     """Give the lower of what computing again costs and what moving does, ns.
 
