@@ -3,8 +3,9 @@
 It follows the trace by the rules of a replay and takes one thing from the log: which storage was
 evicted when memory forced it. Everything else (memory, locks, neighborhoods, clock, counts) is
 derived from its definition and compared. It is slow, decides nothing and shares no code with the
-engine that it audits. What it derives is in ``audit_ledger.py``, the scores in
-``audit_scores.py``.
+engine that it audits. The instructions that it follows are in ``audit_program.py``, what it derives
+of memory in ``audit_ledger.py``, the scores in ``audit_scores.py``, the rest of a row in
+``audit_row.py``.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     Returns
     -------
     Verdict
-        Scores, and with them the choice of a victim, are checked for the heuristics of the DTR
-        paper that are not random; of others only that the victim could be evicted. Of the row
-        and of the log all is derived but what `audit_row.NOT_DERIVED` and
-        ``EVENTS_NOT_DERIVED`` say.
+        Scores, and with them the choice of a victim, are checked for the heuristics of
+        `audit_scores.SCORES`; of others only that the victim could be evicted. Of the row and of
+        the log all is derived but what `audit_row.NOT_DERIVED` and
+        `audit_row.EVENTS_NOT_DERIVED` say.
 
     Raises
     ------

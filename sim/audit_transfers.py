@@ -80,8 +80,8 @@ class TransferAudit(PlanAudit):
         if place != self.done:
             raise rows[0].fail("UNEXPECTED_ACTION", f"action {self.done} comes next, not {place}")
         self._follow_place(place, rows)
-        is_at_end = all(row.action in ("stall", "pin") for row in rows)
-        self.done += not is_at_end  # or at what has only been waited for
+        # The end is no action; nor is one done that was waited for, and then could not be.
+        self.done += any(row.action not in ("stall", "pin") for row in rows)
 
     def _follow_place(self, place: int, rows: list[Row]) -> None:
         """Follow one action."""
