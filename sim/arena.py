@@ -16,7 +16,6 @@ from .state import State
 
 ALIGNMENT = 512  # bytes
 SMALL_OBJECT = 10 << 10  # bytes, at most
-SMALL_AREA = 10 << 20
 MOST_BYTES = 1 << 62
 
 # Settings.
