@@ -9,6 +9,7 @@ from .errors import BudgetError
 from .heuristics.methods import get
 from .heuristics.registry import names
 from .heuristics.static import registry as planners
+from .links import can_move, find_link
 from .memory_models import COUNTER
 from .result import LATER_COLUMNS, NO_LINK, gap, slowdown
 
@@ -140,7 +141,8 @@ def _predicted(
     said, planner = row.get("predicted_slowdown"), _planner_of(row)
     if said is None or planner is None or row["status"] != "ok" or row["memory"] != COUNTER:
         return {}
-    is_exact = planner.moves_data or not (trace.result_alias != -1).any()
+    follows_views = planner.moves_data and can_move(find_link(row.get("link") or NO_LINK))
+    is_exact = follows_views or not (trace.result_alias != -1).any()
     return {
         "predicted_peak_bytes": figures["peak_bytes"],
         "predicted_slowdown": rest["slowdown"] if is_exact else max(said, rest["slowdown"]),

@@ -202,3 +202,13 @@ def test_a_log_without_a_column_is_no_log() -> None:
         unknown = np.full(len(run.events["action"]), -1)
         verdict = audit(CHAIN, with_columns(run, {**run.events, "instruction": unknown}))
         assert bool(verdict) == is_known
+
+
+def test_without_a_way_views_may_be_predicted_to_take_longer() -> None:
+    """Where data can move a prediction follows views, and is what happens."""
+    trace = random_trace(71, events=40, rebinding="storage")
+    for link, is_exact in (("link(d2h=0,h2d=1GB/s)", False), ("link(d2h=1B/s,h2d=1B/s)", True)):
+        run = plan_trace(trace, "capuchin", 0.5, link=link, event_log=True).row
+        assert (run.predicted_slowdown == run.slowdown) == is_exact
+        assert audit(trace, run), audit(trace, run).message
+        assert is_unnoticed(trace, run, "predicted_slowdown") == (not is_exact)
