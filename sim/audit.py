@@ -17,8 +17,17 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .audit_addresses import declared, layout_of
+from .audit_facts import (
+    COLUMN_FINDINGS,
+    MAY_LACK,
+    OF_PLANS,
+    Call,
+    Contradiction,
+    Row,
+    Storage,
+    Tensor,
+)
 from .audit_facts import FINDINGS as FINDINGS
-from .audit_facts import Call, Contradiction, Row, Storage, Tensor
 from .audit_facts import Verdict as Verdict
 from .audit_ledger import Ledger, Unlogged
 from .audit_program import ProgramAudit
@@ -55,13 +64,17 @@ def audit(trace: Trace, result: RunResult) -> Verdict:
     Raises
     ------
     InputError
-        If the run has no event log.
+        If the run has no event log, or one without what has to be in it.
     """
     events = result.events  # all that it takes of a result, beside its row
     if events is None:
         raise InputError("run: no event log in it; run again with one (event_log=True)")
+    is_plan = result.row.get("kind") == "static"
+    needed = [c for c in COLUMN_FINDINGS if c not in MAY_LACK or (is_plan and c in OF_PLANS)]
+    if missing := [column for column in needed if column not in events]:
+        raise InputError(f"run: its event log lacks the columns {', '.join(missing)}")
     kind = Audit
-    if result.row.get("kind") == "static":
+    if is_plan:
         from .audit_plan import PlanAudit  # it is made from what stands here
         from .audit_transfers import TransferAudit, moves_data
 

@@ -26,6 +26,12 @@ COLUMN_FINDINGS = {
     "reserved_after_bytes": "BYTES_MISMATCH",
     "score": "SCORE_MISMATCH",
 }
+# What a log may be without: it is compared where it is there. Of plans it says what was done.
+MAY_LACK = (
+    *("instruction", "stream", "tensor"),
+    *("host_after_bytes", "address", "reserved_after_bytes"),
+)
+OF_PLANS = ("tensor",)
 
 
 class Contradiction(Exception):  # noqa: N818
@@ -71,7 +77,7 @@ def rows_of(events: Any) -> list[Row]:
     In a file written before there was ``instruction`` that is -1 everywhere.
     """
     columns = {name: events[name].tolist() for name in COLUMN_FINDINGS if name in events}
-    if not any(number >= 0 for number in columns.get("instruction", ())):
+    if all(number == -1 for number in columns.get("instruction", ())):
         columns.pop("instruction", None)
     columns["action"] = names_of(columns["action"])
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .budgets import Budget
+from .errors import BudgetError
 from .heuristics.methods import get
 from .heuristics.registry import names
 from .heuristics.static import registry as planners
@@ -72,7 +73,7 @@ def rest_of_row(row: dict[str, Any], figures: dict[str, Any], trace: Trace) -> d
     """
     is_ok, is_plan = row["status"] == "ok", row["deallocation"] == "plan"
     times = (figures["model_ns"], figures["remat_ns"], figures["stall_ns"])
-    spent, bound = slowdown(*times) if is_ok else None, row.get("bound_slowdown")
+    spent, bound = slowdown(*times) if is_ok else None, row.get("bound_slowdown") or None
     rest = {
         "trace_digest": trace.digest,
         "calls": trace.n_calls,
@@ -81,6 +82,7 @@ def rest_of_row(row: dict[str, Any], figures: dict[str, Any], trace: Trace) -> d
         "search_ns": 0,
         "slowdown": spent,
         "gap": gap(spent, bound),
+        "bound_slowdown": bound,
         "message": "" if is_ok else row.get("message") or "why it ended",
     }
     if is_ok:
@@ -89,7 +91,10 @@ def rest_of_row(row: dict[str, Any], figures: dict[str, Any], trace: Trace) -> d
         rest["bound_slowdown"] = spent
     if row.get("budget_fraction") is not None:
         asked = Budget("fraction", row["budget_fraction"])
-        rest["budget_bytes"] = asked.resolve(figures["unlimited_peak_bytes"])
+        try:
+            rest["budget_bytes"] = asked.resolve(figures["unlimited_peak_bytes"])
+        except (BudgetError, OverflowError, ValueError):  # of no number, or one without an end
+            rest["budget_fraction"] = None
     return (
         rest | (_of_plan if is_plan else _of_choices)(row) | _predicted(row, rest, figures, trace)
     )

@@ -44,6 +44,8 @@ class TransferAudit(PlanAudit):
         self.on_host: dict[Storage, Copy] = {}  # by the copy that brought it there
         self.lost: list[Copy] = []  # that never begin
         self.log = rows_of(events)
+        if self.log and "instruction" not in self.log[0].columns:
+            raise Contradiction("UNEXPECTED_ACTION", "which actions the rows are of is not told")
 
     def follow(self) -> str:
         """Follow the actions to their end; give the status that the log tells."""
@@ -52,8 +54,11 @@ class TransferAudit(PlanAudit):
         order = sorted(self.log, key=lambda row: row.columns["instruction"])
         for place, rows in groupby(order, key=lambda row: row.columns["instruction"]):
             self._follow_next(place, list(rows))
+        self.lanes.reach(self.ledger.clock)  # what failed has no row; the call before has ended
         if self.has_failed:
             self._give_up()
+        elif "pin" not in self.actions:
+            self._follow_outputs(self.done, 0)
         self.lanes.reach(float("inf"))
         if not self.has_failed:
             self._check_end()
@@ -216,6 +221,9 @@ class TransferAudit(PlanAudit):
         return bool(is_empty and self.has_failed)
 
     def _queue(self, copy: Copy, row: Row) -> None:
+        link = self.lanes.link
+        if (link.to_host if copy.is_out else link.from_host) == 0:
+            raise row.fail("WAITS_FOR_EVER", "the rate is 0, so it would never end")
         self.lanes.queues[copy.is_out].append(copy)
         if self._never(row):
             self.lost.append(copy)

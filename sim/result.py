@@ -354,43 +354,6 @@ def load_run(path: str | Path) -> RunResult:
     InputError
         If the file is not a saved run, or is damaged.
     """
-    import zipfile
-    import zlib
+    from .saved_runs import read_run
 
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            head = json.loads(bytes(stored["head"]).decode())
-            if head.get("format") != RUN_FORMAT:
-                raise InputError(f"{path}: format {head.get('format')!r}: expected {RUN_FORMAT!r}")
-            there = [
-                c for c in EVENT_COLUMNS if c not in LATER_EVENT_COLUMNS or f"events.{c}" in stored
-            ]
-            events = {c: stored[f"events.{c}"] for c in there}
-            missing = np.full(len(events["action"]), -1, np.int64)
-            events = {c: events.get(c, missing) for c in EVENT_COLUMNS}
-            storages = {c: stored[f"storages.{c}"] for c in STORAGE_COLUMNS}
-            row = {name: head["row"][name] for name in COLUMNS if name not in LATER_COLUMNS}
-            row |= {name: head["row"].get(name) for name in LATER_COLUMNS}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except InputError:
-        raise
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile,
-            zlib.error) as error:  # fmt: skip
-        raise InputError(f"{path}: not a saved run, or damaged ({type(error).__name__})") from None
-    return RunResult(
-        **row,
-        events=events,
-        storages=storages,
-        live_at_peak=_live_set(head["live_at_peak"]),
-        live_at_oom=_live_set(head["live_at_oom"]),
-        file=str(path),
-    )
-
-
-def _live_set(stored: dict[str, Any] | None) -> LiveSet | None:
-    if stored is None:
-        return None
-    return LiveSet(stored["categories"], [(name, count) for name, count in stored["locked"]])
+    return RunResult(**read_run(path), file=str(path))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .errors import InputError
 from .opcodes import COMPUTE, DROP_DUPLICATE, OFFLOAD, PHASES, RECOMPUTE, STALL
 from .workload import workload
 
@@ -69,7 +70,14 @@ class Story:
         """The trace as it was run, if it is at hand."""
         if self.trace is None:
             return None
-        return workload(self.trace, self.result.mutation).program
+        program = workload(self.trace, self.result.mutation).program
+        most = int(self.events["tensor"].max(initial=NONE))
+        if len(self.storages["name"]) != program.n_storages or most >= len(program.tensors):
+            raise InputError(
+                f"{self.result.file or 'run'}: storages and tensors of its log are not those of "
+                f"{self.trace.name!r}"
+            )
+        return program
 
     @cached_property
     def memory(self) -> NDArray[np.int64]:

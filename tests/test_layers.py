@@ -17,9 +17,9 @@ LAYERS = {
     "plan_files plan_reading following sequences ondemand space state layout lowering memory "
     "serving pieces arena segments expanding caching event_replay partition pool events randomness "
     "classes neighborhood nextuse residence engine choosing windows compiled runner workload "
-    "moment_bounds bounds requirements showing result report buffers overlaps buffer_files "
-    "lifetimes placing stacking stacking_bounds stacking_state traffic transfers transferring "
-    "moving event_fields waiting placed_results asking links lanes moved_schedules "
+    "moment_bounds bounds requirements showing result saved_runs report buffers overlaps "
+    "buffer_files lifetimes placing stacking stacking_bounds stacking_state traffic transfers "
+    "transferring moving event_fields waiting placed_results asking links lanes moved_schedules "
     "offloaded_states offloaded_chains",
     "heuristics": "heuristics",
     "simulation": "allocation_layout allocation_comparison pythonchoice memory_models allocation "

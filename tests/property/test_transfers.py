@@ -47,6 +47,27 @@ def test_what_happens_is_what_the_rules_say(seed: int) -> None:
     assert "ok" in ended
 
 
+@pytest.mark.parametrize(
+    ("seed", "memory", "factor", "part", "host"),
+    [
+        (5426, "counter", 1, 0.8, 57),
+        (5082, "arena", 256, 0.6, None),
+        (5496, "arena", 256, 0.9, None),
+    ],
+)
+def test_when_an_action_fails_the_call_before_it_has_ended(
+    seed: int, memory: str, factor: int, part: float, host: int | None
+) -> None:
+    """What that call needed for itself is free, so what stood in line may have begun."""
+    trace, plan = random_moves(seed, factor)
+    link = random_link(seed) if host is None else f"{random_link(seed)[:-1]},host={host})"
+    free = execute(trace, plan, link=random_link(seed), memory=memory)
+    budget = int(part * (free.reserved_peak_bytes or free.peak_bytes))
+    run = execute(trace, plan, budget, link=link, memory=memory, event_log=True)
+    assert run.status == "oom" and run.prefetched_bytes
+    assert audit(trace, run), audit(trace, run).message
+
+
 MEMORIES = {  # and what sizes are multiplied by, for rounding to matter
     "arena": 256,
     "arena(small_area=8KiB)": 256,

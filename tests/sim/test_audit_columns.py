@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from random_traces import random_trace
 from rematsim.audit import audit
+from rematsim.audit_facts import MAY_LACK, OF_PLANS
 from rematsim.audit_row import EVENTS_NOT_DERIVED, NOT_DERIVED
+from rematsim.errors import InputError
 from rematsim.execution import execute
 from rematsim.opcodes import ACTIONS, STATUSES
 from rematsim.plan import FREE, Plan, made_plan, plan_of_run
@@ -112,7 +114,7 @@ KINDS: dict[str, tuple[Callable[[], RunResult], set[str], set[tuple[str, str]]]]
     ),
     "plan, with views, nothing to move over": (
         lambda: plan_trace(VIEWS, "capuchin", 0.85, event_log=True).row,
-        PLANNED - IN_PLACE | {"predicted_slowdown"}, set(),
+        PLANNED - IN_PLACE | {"link", "predicted_slowdown"}, set(),
     ),
     "plan, moving, with addresses": (
         lambda: executed(plan_that_moves(), 0.8, link=LINK, memory="arena"), EXECUTED, set(),
@@ -132,8 +134,9 @@ KINDS: dict[str, tuple[Callable[[], RunResult], set[str], set[tuple[str, str]]]]
 OTHERS = {
     "kind": ("online", "static"), "memory": ("arena", "caching"), "status": STATUSES,
     "deallocation": ("ignore", "banish"), "mutation": ("copy", "inplace"),
-    "method": ("h_MSPS",), "link": ("link(d2h=7GB/s,h2d=7GB/s)", "none"),
-    "times": ("estimated",),
+    "method": ("h_MSPS",), "link": ("link(d2h=7GB/s,h2d=7GB/s)", "none", "link(d2h=0,h2d=0)"),
+    "times": ("estimated",), "budget_fraction": (2.0, np.inf, np.nan, 1e300),
+    "bound_slowdown": (2.0, 0.0),
 }  # fmt: skip
 
 
@@ -162,18 +165,24 @@ def with_event(run: RunResult, row: int, column: str) -> RunResult:
     events = {name: values.copy() for name, values in run.events.items()}
     value = events[column][row]
     events[column][row] = value + 1 if np.isfinite(value) else 1
+    return with_columns(run, events)
+
+
+def with_columns(run: RunResult, events: Any) -> RunResult:
+    """Give a run with another log."""
     return dataclasses.replace(run, events=events)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_column_that_is_changed_is_found(kind: str) -> None:
-    """In the row, and in the last event of each action."""
+    """In the row, and in the last event of each action; and that event, where it is missing."""
     make, row_blind, log_blind = KINDS[kind]
     run, trace = make(), trace_of(kind)
     assert audit(trace, run), audit(trace, run).message
     assert bool(run.offloaded_bytes) == ("moving" in kind and "nothing" not in kind)
     assert run.events is not None
     assert {c for c in run.row if is_unnoticed(trace, run, c)} == row_blind
+    assert not audit(trace, with_columns(run, {c: v[:-1] for c, v in run.events.items()}))
     actions = run.events["action"]
     found = set()
     for action in np.unique(actions).tolist():
@@ -188,3 +197,27 @@ def test_what_is_not_derived_is_listed() -> None:
     """And why: no kind of run has another column."""
     assert {c for _, row, _ in KINDS.values() for c in row} <= set(NOT_DERIVED)
     assert {c for _, _, log in KINDS.values() for _, c in log} <= set(EVENTS_NOT_DERIVED)
+
+
+def test_a_log_without_a_column_is_no_log() -> None:
+    """Only of plans that move data it has to say which action of theirs a row is of."""
+    for kind, is_known in (("plan", True), ("plan, moving", False)):
+        run = KINDS[kind][0]()
+        assert run.events is not None
+        for column in set(EVENT_COLUMNS) - set(MAY_LACK) | set(OF_PLANS):
+            less = {name: values for name, values in run.events.items() if name != column}
+            with pytest.raises(InputError, match=f"run: its event log lacks the columns {column}"):
+                audit(CHAIN, with_columns(run, less))
+        unknown = np.full(len(run.events["action"]), -1)
+        verdict = audit(CHAIN, with_columns(run, {**run.events, "instruction": unknown}))
+        assert bool(verdict) == is_known
+
+
+def test_without_a_way_views_may_be_predicted_to_take_longer() -> None:
+    """Where data can move a prediction follows views, and is what happens."""
+    trace = random_trace(71, events=40, rebinding="storage")
+    for link, is_exact in (("link(d2h=0,h2d=1GB/s)", False), ("link(d2h=1B/s,h2d=1B/s)", True)):
+        run = plan_trace(trace, "capuchin", 0.5, link=link, event_log=True).row
+        assert (run.predicted_slowdown == run.slowdown) == is_exact
+        assert audit(trace, run), audit(trace, run).message
+        assert is_unnoticed(trace, run, "predicted_slowdown") == (not is_exact)
