@@ -273,8 +273,12 @@ class TransferAudit(PlanAudit):
                 self.lanes.note("pin", storage, place, (self.ledger.clock, self.ledger.clock))
 
     def _check_end(self) -> None:
-        """Check that nothing is left to be done."""
+        """Check that nothing is left to be done, and that outputs were said to be there."""
         self._advance()
+        for tensor in self.outputs():
+            if not tensor.storage.pinned:
+                message = f"tensor {tensor.number} is an output, and not pinned at the end"
+                raise Contradiction("LOG_ENDS_EARLY", message)
         if self.place < len(self.calls):
             message = f"call {self.calls[self.place].number} has not been computed"
             raise Contradiction("LOG_ENDS_EARLY", message)

@@ -355,7 +355,7 @@ def joint_problem(
     rest = int(graph.view_cost.sum())
     bare = replace(graph, cost=graph.own_cost, base_cost=graph.base_cost - rest)
     stages = stage_problem(bare, budget, None if cost is None else cost - 1 - rest)
-    runs = [min(most_runs, stages.most_runs(node)) for node in range(graph.n_nodes)]
+    runs = [stages.most_runs_of(node, most_runs) for node in range(graph.n_nodes)]
     took = bare.cost.tolist()
     n_timeless = sum(count for count, ns in zip(runs, took, strict=True) if not ns)
     ticks = n_timeless + 1
@@ -365,8 +365,9 @@ def joint_problem(
     if cost is None:
         cost = int((bare.cost * runs).sum()) + rest + 1
         cost += sum(ns or 0 for ns in out + back) * most_trips
-    waits = (graph.last_reader - graph.producer > 1).tolist()
-    may_go = [None not in way and waits[value]
+    # One read by the next node alone may go too: for what is made again in between, or later.
+    is_read = (graph.last_reader > graph.producer).tolist()
+    may_go = [None not in way and is_read[value]
               for value, way in enumerate(zip(out, back, strict=True))]  # fmt: skip
     return JointProblem(
         duration=[ns * ticks or 1 for ns in took],

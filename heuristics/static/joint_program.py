@@ -337,9 +337,10 @@ class _Program:
                 model.add(sum(ways) >= lack)
 
     def timed(self, value_of: Callable[[Any], int]) -> Timed:
-        """Read a solution."""
+        """Read a solution; what runs after the last node is of no use, and left out."""
+        last = value_of(self.start[len(self.problem.duration) - 1, 0])
         runs = [(value_of(start), key[0]) for key, start in self.start.items()
-                if value_of(self.is_there[key])]  # fmt: skip
+                if value_of(self.is_there[key]) and value_of(start) <= last]  # fmt: skip
         leaves = [(value_of(at), v) for v, (goes, at) in self.leave.items() if value_of(goes)]
         comes = [(value_of(at), v) for v, trips in self.come.items()
                  for is_there, at in trips if value_of(is_there)]  # fmt: skip

@@ -8,6 +8,7 @@ for: so places are moved one by one as long as that makes the plan faster.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ...errors import PlanError
@@ -70,15 +71,21 @@ def _neighbours(trips: Sequence[Trip], at: int) -> Iterator[list[Trip]]:
 
 
 def judged(moving: Moving, trips: Sequence[Trip]) -> Found | None:
-    """Give the plan with these trips, if it can be."""
+    """Give the plan with these trips, if it can be.
+
+    What goes twice is copied twice, or stays on the host for as long as that takes, whichever is
+    faster.
+    """
     away: dict[int, list[int]] = {}
     back: dict[int, list[int]] = {}
     for trip in trips:
         away.setdefault(trip.away, []).append(trip.gap.value)
         back.setdefault(trip.back, []).append(trip.gap.value)
-    schedule = moving.with_transfers(away, back)
-    try:
-        found = evaluate_moves(moving.graph, schedule, moving.link, moving.budget)
-    except PlanError:
-        return None
-    return Found(*found, schedule)
+    goes_again = len({trip.gap.value for trip in trips}) < len(trips)
+    found = []
+    for stays in (False, True)[: 1 + goes_again]:
+        schedule = moving.with_transfers(away, back, stays)
+        with suppress(PlanError):
+            estimated = evaluate_moves(moving.graph, schedule, moving.link, moving.budget)
+            found.append(Found(*estimated, schedule))
+    return min(found, key=lambda one: one.cost, default=None)

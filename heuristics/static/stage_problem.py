@@ -53,10 +53,15 @@ class StageProblem:
 
     def most_runs(self, node: int) -> int:
         """How often a node may run: as often as stages and what recomputation may cost allow."""
-        runs = len(self.stages[node])
+        return self.most_runs_of(node, len(self.stages[node]))
+
+    def most_runs_of(self, node: int, most: int) -> int:
+        """How often a node may run at most ``most`` times, several in a stage, as costs allow."""
+        if len(self.stages[node]) == 1:
+            return 1
         if self.most_extra is not None and self.cost[node]:
-            runs = min(runs, 1 + self.most_extra // self.cost[node])
-        return runs
+            most = min(most, 1 + self.most_extra // self.cost[node])
+        return most
 
     def without(self, runs: Collection[tuple[int, int]]) -> StageProblem:
         """Give the problem without some runs, by stage and node."""

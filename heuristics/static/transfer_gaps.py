@@ -6,6 +6,7 @@ to be away, become a schedule with transfers. Which gaps, is for planners to dec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +17,7 @@ import numpy as np
 from ...errors import PlanError
 from ...links import Link
 from ...moved_schedules import evaluate_moves
-from ...plan import DISCARD, OFFLOAD, PREFETCH
+from ...plan import DISCARD, FREE, OFFLOAD, PREFETCH
 from ...static_graph import COMPUTE, Evaluation, Schedule, StaticGraph
 from .clock import Clock
 
@@ -246,16 +247,29 @@ class Moving:
             places.append(max(0, int(np.searchsorted(self.begins, busy_from, side="right")) - 1))
         return places[::-1]
 
-    def with_transfers(self, away: Places, back: Places) -> Schedule:
-        """Issue offloads and prefetches before some computations, offloads first."""
+    def with_transfers(self, away: Places, back: Places, stays: bool = False) -> Schedule:
+        """Issue offloads and prefetches before some computations, offloads first.
+
+        ``stays``: what goes away again has its copy on the host yet, and is just freed.
+        """
         actions: list[tuple[int, int]] = []
         at = 0
+        later = (
+            Counter(value for values in back.values() for value in values) if stays else Counter()
+        )
+        on_host: set[int] = set()
         pairs: Any = zip(self.schedule.action.tolist(), self.schedule.target.tolist(), strict=True)
         for action, target in pairs:
             if action == COMPUTE:
-                actions += [(OFFLOAD, value) for value in away.get(at, ())]
+                goes = away.get(at, ())
+                actions += [(FREE if value in on_host else OFFLOAD, value) for value in goes]
                 for value in back.get(at, ()):
-                    actions += [(PREFETCH, value), (DISCARD, value)]
+                    actions.append((PREFETCH, value))
+                    later[value] -= 1
+                    if later[value] > 0:
+                        on_host.add(value)
+                    else:
+                        actions.append((DISCARD, value))
                 at += 1
             actions.append((action, target))
         return Schedule.of(actions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from planner_graphs import LINEAR, linear
 from random_traces import random_trace
 from rematsim.audit import audit
 from rematsim.heuristics.static.joint import joint_problem
-from rematsim.heuristics.static.joint_program import Timed, joint_plan
+from rematsim.heuristics.static.joint_program import Timed, _Program, joint_plan
 from rematsim.heuristics.static.joint_relaxation import relaxed_plan
 from rematsim.heuristics.static.registry import FEASIBLE, OPTIMAL, OPTIMAL_FOR_CV
 from rematsim.links import NO_WAY, Link, find_link
@@ -70,6 +71,64 @@ def test_no_plan_of_a_tiny_graph_is_faster(seed: int) -> None:
         others = [plan_trace(trace, m, budget, link=link, time_limit=SECONDS).row for m in OTHERS]
         times = [other.slowdown for other in others if other.slowdown is not None]
         assert row.slowdown <= min(times)
+
+
+@pytest.mark.parametrize(
+    ("at_first", "sizes", "times", "budget", "link", "least"),
+    [
+        (1, (2, 2, 2, 1, 1), (1, 1, 2, 3), 6, "link(d2h=1GB/s,h2d=1GB/s,latency=3ns)", 16),
+        (2, (3, 1, 2, 3, 1), (1, 2, 6, 5), 7, "link(d2h=300MB/s,h2d=500MB/s,latency=0)", 22),
+    ],
+    ids=str,
+)
+def test_what_the_next_node_alone_reads_may_go_too(
+    at_first: int, sizes: Sequence[int], times: Sequence[int], budget: int, link: str, least: int
+) -> None:
+    """The last result leaves while another output is made again, for which there was no room.
+
+    The least times are of an exhaustive search over states, with copies at any time.
+    """
+    made = [(f"x{i}", size, -1) for i, size in enumerate(sizes)]
+    first, second, workspace = made[:at_first], made[at_first:3], at_first - 1
+    builder = TraceBuilder("two outputs")
+    builder.call("f", [], first, times[0], workspace_bytes=workspace)
+    builder.call("f", [x[0] for x in first], second, times[1], workspace_bytes=workspace)
+    builder.call("f", ["x2"], [made[3]], times[2])
+    builder.call("f", ["x1", "x3"], [made[4]], times[3], workspace_bytes=1)
+    for name in ("x0", "x1", "x3"):
+        builder.release(name)
+    row = plan_trace(builder.build(), "joint", budget, link=link, time_limit=SECONDS).row
+    assert row.slowdown == row.bound_slowdown == least / sum(times)
+    assert row.planner_status == f"{OPTIMAL_FOR_CV}3"
+
+
+def test_a_node_may_run_twice_before_the_next_and_nothing_runs_after_the_last() -> None:
+    """A limit of runs is one of runs, not of stages; what a solver adds at the end is left out."""
+    from ortools.sat.python import cp_model
+
+    link = find_link("link(d2h=1GB/s,h2d=1GB/s,latency=0)")
+    assert link is not None
+    problem = joint_problem(linear(2), 3, link, (None, 5, 1), 0)
+    assert problem.runs == [5, 5, 5, 5, 1]
+    program = _Program(cp_model, problem)
+    at = {start.index: 10 * run for (_, run), start in program.start.items()}
+    timed = program.timed(lambda variable: at.get(variable.index, 1))
+    assert timed.runs == [(0, node) for node in range(5)]
+
+
+def test_what_goes_again_may_have_its_copy_on_the_host_yet() -> None:
+    """So it is copied there once, though it comes back twice; a second would take 2 ns more."""
+    builder = TraceBuilder("again")
+    builder.call("f", [], [("kept", 1, -1), ("a", 1, -1)], 6, workspace_bytes=1)
+    builder.call("f", ["a"], [("b", 1, -1)], 3, workspace_bytes=1)
+    builder.call("f", ["kept"], [("c", 3, -1)], 5)
+    builder.call("f", ["c"], [("d", 1, -1), ("e", 1, -1)], 1, workspace_bytes=1)
+    for name in "abd":
+        builder.release(name)
+    link = "link(d2h=2GB/s,h2d=inf,latency=1ns,host=4)"
+    row = plan_trace(builder.build(), "joint", 6, link=link, time_limit=SECONDS).row
+    assert (row.offloaded_bytes, row.prefetched_bytes) == (1, 2)
+    assert row.slowdown == row.bound_slowdown == 16 / 15
 
 
 @pytest.mark.parametrize("link", [NO_WAY, Link(10**9, 10**9, 10**6)], ids=str)
