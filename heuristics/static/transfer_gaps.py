@@ -17,8 +17,8 @@ import numpy as np
 from ...errors import PlanError
 from ...links import Link
 from ...moved_schedules import evaluate_moves
-from ...plan import DISCARD, FREE, OFFLOAD, PREFETCH
-from ...static_graph import COMPUTE, Evaluation, Schedule, StaticGraph
+from ...plan import DISCARD, OFFLOAD, PREFETCH
+from ...static_graph import COMPUTE, FREE, Evaluation, Schedule, StaticGraph
 from .clock import Clock
 
 if TYPE_CHECKING:
