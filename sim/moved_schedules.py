@@ -153,7 +153,7 @@ class Following:
 
     def _compute(self, node: int) -> None:
         graph, lanes = self.graph, self.lanes
-        for value in graph.reads_of(node).tolist():
+        for value in graph.own_reads[node]:
             self._wait_for(value)
         made = list(graph.values(node))
         total = sum(self.size[value] for value in made)

@@ -59,6 +59,8 @@ class StaticGraph:
         Node v makes the values ``value_pointer[v]:value_pointer[v + 1]``.
     read_pointer, reads : ndarray of int32
         Node v reads ``reads[read_pointer[v]:read_pointer[v + 1]]``, distinct and ascending.
+    own_reads : tuple of tuple of int
+        Of each node: the values that its call reads itself, without those of folded views alone.
     workspace : ndarray of int64, shape (n,)
         Bytes needed only while a node runs.
     recomputable : ndarray of bool, shape (n,)
@@ -98,6 +100,7 @@ class StaticGraph:
     value_pointer: Int32
     read_pointer: Int32
     reads: Int32
+    own_reads: tuple[tuple[int, ...], ...]
     workspace: Int64
     recomputable: Bool
     backward: Bool
@@ -291,6 +294,7 @@ def static_graph(program: Program, trace: Trace | None = None) -> StaticGraph:
         value_pointer=_pointer([len(node.makes) for node in nodes]),
         read_pointer=_pointer([len(node.reads) for node in nodes]),
         reads=np.concatenate([np.zeros(0, np.int32), *reads]).astype(np.int32),
+        own_reads=tuple(tuple(sorted(value_of[list(n.own_reads)].tolist())) for n in nodes),
         workspace=np.array([node.workspace for node in nodes], np.int64),
         recomputable=np.array([node.is_recomputable for node in nodes], np.bool_),
         backward=_backward(program, call),

@@ -17,10 +17,11 @@ NO_CALL = -1
 
 @dataclass
 class Node:
-    """A node: ``reads`` are storages; a mark has no work of its own (`StaticGraph.is_mark`)."""
+    """A node: ``reads`` are storages, also of its views; a mark does nothing (`StaticGraph`)."""
 
     call: int
     reads: set[int]
+    own_reads: set[int]
     cost: int = 0
     workspace: int = 0
     is_recomputable: bool = True
@@ -64,6 +65,7 @@ class Folding:
             {s for s in program.sources[first:end].tolist() if not self.is_constant[s]}
             for first, end in zip(calls["first_source"], calls["end_source"], strict=True)
         ]
+        self.own_sources = [set(sources) for sources in self.sources]  # without those of views
         self.results = [
             range(first, end)
             for first, end in zip(
@@ -117,6 +119,7 @@ class Folding:
             node = Node(
                 call,
                 self.sources[call],
+                self.own_sources[call],
                 self.cost[call],
                 self.workspace[call],
                 self.can_repeat[call],
@@ -127,7 +130,7 @@ class Folding:
             self.nodes.append(node)
         self._place_views(waiting, self.outputs)
         if self.outputs:
-            self.nodes.append(Node(NO_CALL, self.outputs))
+            self.nodes.append(Node(NO_CALL, self.outputs, self.outputs))
 
     def _is_root(self, tensor: int) -> bool:
         return bool(self.root[self.storage[tensor]] == tensor)
@@ -143,7 +146,7 @@ class Folding:
         for call in views[:first_late]:
             before = self.nodes[-1]
             if not self.sources[call] <= before.reads | before.makes:
-                self.nodes.append(Node(call, self.sources[call], is_mark=True))
+                self.nodes.append(Node(call, self.sources[call], self.sources[call], is_mark=True))
             self.views.append(View(call, self.owner[call], len(self.nodes) - 1, False))
         for call in views[first_late:]:
             self.views.append(View(call, self.owner[call], len(self.nodes), True))

@@ -89,6 +89,7 @@ class Coarse:
             value_pointer=_pointer(np.bincount(producer, minlength=count)),
             read_pointer=_pointer(np.array([len(read) for read in reads])),
             reads=np.array([value for read in reads for value in read], np.int32),
+            own_reads=tuple(tuple(read) for read in reads),
             workspace=np.array(workspace, np.int64),
             recomputable=np.array(
                 [bool(graph.recomputable[self._again(*ends)].all()) for ends in self._ends()]

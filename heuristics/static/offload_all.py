@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...links import Link, can_move
+from ...links import Link, leads_both_ways
 from ...static_graph import StaticGraph, naive_peak_bytes, naive_schedule
 from .clock import Clock
 from .registry import FEASIBLE, NOT_APPLICABLE, PlannerResult, planner, without_plan
@@ -35,7 +35,7 @@ def offload_all(
     """Offload values between their uses, and prefetch them ahead: nothing is computed twice."""
     if budget is None or naive_peak_bytes(graph) <= budget:
         return PlannerResult(FEASIBLE, naive_schedule(graph))
-    if not can_move(link):
+    if not leads_both_ways(link):
         return NO_LINK
     assert link is not None
     clock = Clock(time_limit)

@@ -44,6 +44,13 @@ def test_the_prediction_is_what_happens_on_random_traces(method: str, seed: int)
         assert row.predicted_peak_bytes == row.peak_bytes
 
 
+def test_a_call_does_not_wait_for_what_its_views_alone_read() -> None:
+    """They do, after it; what else it does meanwhile is predicted so."""
+    trace = random_trace(528, events=60, rebinding="storage")
+    row = plan_trace(trace, "offload-all", 0.5, link="link(d2h=1GB/s,h2d=3GB/s,latency=2ns)").row
+    assert row.offloaded_bytes and row.predicted_slowdown == row.slowdown
+
+
 @pytest.mark.parametrize("name", ["synthetic:chain:40", "synthetic:transformer:4", "bundled:gpt"])
 @pytest.mark.parametrize("link", ["h100-pcie5", "link(d2h=2GB/s,h2d=1GB/s,duplex=half)"])
 def test_the_prediction_is_what_happens_on_models(name: str, link: str) -> None:
