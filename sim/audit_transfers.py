@@ -7,6 +7,7 @@ compared row by row.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import groupby
 from typing import Any
 
@@ -98,7 +99,9 @@ class TransferAudit(PlanAudit):
         if row.action in ("compute", "recompute"):
             self._follow_call_at(place, row)
         elif row.action == "pin":
-            self._follow_outputs(place, sum(row.action == "pin" for row in rows))
+            pins = sum(row.action == "pin" for row in rows)
+            waits = {row.columns["storage"] for row in rows if row.action == "stall"}
+            self._follow_outputs(place, pins, waits)
         elif row.action in ("evict", "deallocate"):
             self._free(place, self._storage_of(row), row)
         elif row.action in ("offload", "prefetch", "discard"):
@@ -254,13 +257,17 @@ class TransferAudit(PlanAudit):
 
     # The end.
 
-    def _follow_outputs(self, place: int, pins: int) -> None:
-        """Follow the end; if the run ended there, as far as it came."""
+    def _follow_outputs(self, place: int, pins: int, waits: Collection[int] = ()) -> None:
+        """Follow the end; if the run ended there, as far as it came: to the last pin or wait told.
+
+        Constants are waited for as well, and are not pinned.
+        """
         self._advance()
         for tensor in self.outputs():
             storage = tensor.storage
             self.lanes.reach(self.ledger.clock)
-            if pins == 0 and self.has_failed:
+            is_told = pins > 0 or (storage.number in waits and tensor.defined)
+            if self.has_failed and not is_told:
                 return
             if not tensor.defined or storage not in self.here:
                 message = f"tensor {tensor.number} is an output, and not there at the end"

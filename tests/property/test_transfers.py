@@ -69,6 +69,15 @@ def test_when_an_action_fails_the_call_before_it_has_ended(
     assert audit(trace, run), audit(trace, run).message
 
 
+def test_the_end_of_a_plan_waits_for_constants_too() -> None:
+    """They are not pinned; one that came, before another output that never does, was waited for."""
+    trace, plan = random_moves(20405)
+    link = random_link(20405)
+    budget = int(0.97 * execute(trace, plan, link=link).peak_bytes)
+    run = execute(trace, plan, budget, link=link, event_log=True)
+    assert run.status == "refused" and audit(trace, run), audit(trace, run).message
+
+
 MEMORIES = {  # and what sizes are multiplied by, for rounding to matter
     "arena": 256,
     "arena(small_area=8KiB)": 256,
