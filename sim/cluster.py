@@ -14,10 +14,11 @@ import logging
 import operator
 import pickle
 import re
+import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, contextmanager, suppress
@@ -102,7 +103,7 @@ def cluster_workers(cluster: str) -> Iterator[Workers]:
         stack.enter_context(dask.config.set(settings))
         local = _LOCAL.fullmatch(cluster)
         address = stack.enter_context(_local_cluster(int(local[1]))) if local else cluster
-        workers = _ClusterWorkers(cluster, address)
+        workers = _ClusterWorkers(cluster, address, stack.enter_context(_noted_interrupts()))
         stack.callback(workers.close)
         workers.connect(CONNECT_SECONDS)
         yield workers
@@ -111,8 +112,9 @@ def cluster_workers(cluster: str) -> Iterator[Workers]:
 class _ClusterWorkers(Workers):
     """The workers that a scheduler has, as many as there are at the time."""
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, interrupts: Sequence[int]) -> None:
         self.name = name
+        self._interrupts = interrupts
         self._address = address
         self._client: Any = None
         self._sent: dict[str, Any] = {}
@@ -167,6 +169,8 @@ class _ClusterWorkers(Workers):
         """Wait until a batch has ended; look after the cluster meanwhile."""
         futures = list(running)
         while True:
+            if self._interrupts:
+                raise KeyboardInterrupt
             if time.monotonic() > self._looked + LOOK_SECONDS:
                 self._look()
             done = wait_for(futures, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done
@@ -286,6 +290,26 @@ def _local_cluster(count: int) -> Iterator[str]:
     finally:
         with suppress(OSError):
             cluster.close(timeout=CLOSE_SECONDS)
+
+
+@contextmanager
+def _noted_interrupts() -> Iterator[list[int]]:
+    """Note Ctrl-C beside raising it: what is raised in a destructor, as dask's have, is lost."""
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield noted
+        return
+
+    def note(number: int, frame: Any) -> None:
+        noted.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

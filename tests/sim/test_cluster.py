@@ -276,6 +276,24 @@ def test_a_cluster_without_workers_or_without_a_scheduler_is_not_waited_for_for_
     assert 60 <= seen[0] < 400
 
 
+def test_an_interrupt_that_a_destructor_swallows_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python only reports what is raised there; the sweep ends at its next wait."""
+
+    class Interrupted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    with cluster._noted_interrupts() as noted:
+        Interrupted()
+        workers = cluster._ClusterWorkers("local:1", "", noted)
+        with pytest.raises(KeyboardInterrupt):
+            workers.wait([])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.fixture
 def taken_port() -> Iterator[None]:
     """Hold dask's usual port for its page, unless another program does already."""
