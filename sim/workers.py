@@ -55,7 +55,10 @@ class Workers:
 
     def submit(self, run: Callable[..., Any], trace: Any, runs: Any) -> Future[Any]:
         """Hand out a batch: what runs it, its trace, which is to be sent seldom, and the rest."""
-        return self.executor.submit(run, trace, runs)
+        try:
+            return self.executor.submit(run, trace, runs)
+        except BrokenProcessPool as error:  # noticed here before any batch has ended so
+            raise self.explained(error) from error
 
     def wait(self, running: Iterable[Future[Any]]) -> set[Future[Any]]:
         """Wait until a batch has ended, and return those that have."""
