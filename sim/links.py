@@ -10,7 +10,7 @@ import functools
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 from .budgets import MAX_TEXT, parse_bytes
 from .errors import BudgetError, UnknownNameError, UsageError
@@ -86,14 +86,14 @@ class Link:
 NO_WAY = Link(0, 0)  # between a device and a host that nothing connects
 
 
-def leads_both_ways(link: Link | None) -> bool:
+def leads_both_ways(link: Link | None) -> TypeGuard[Link]:
     """Say whether there is a link over which data can go and come back."""
     return link is not None and link.to_host != 0 and link.from_host != 0
 
 
-def can_move(link: Link | None) -> bool:
+def can_move(link: Link | None) -> TypeGuard[Link]:
     """Say whether there is one, and room on the host."""
-    return link is not None and leads_both_ways(link) and link.host_bytes != 0
+    return leads_both_ways(link) and link.host_bytes != 0
 
 
 def _duration(size_bytes: int, rate: int | None, latency_ns: int) -> int | None:

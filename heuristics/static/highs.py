@@ -7,7 +7,6 @@ from typing import Any
 from .registry import FEASIBLE, INFEASIBLE, OPTIMAL
 from .solving import UNKNOWN
 
-_ROUNDING = 1e-5  # that its arithmetic may add to a bound, as a fraction and beside it
 _SOLVED, _AT_LIMIT, _IMPOSSIBLE = range(3)  # of scipy
 _ROUNDING = 1e-5  # what its arithmetic may add to a bound, as a fraction and beside it
 

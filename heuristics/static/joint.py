@@ -100,7 +100,7 @@ def joint(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     simple = simple_plans(graph, budget, link, clock)
-    way = link if link is not None and can_move(link) else NO_WAY
+    way = link if can_move(link) else NO_WAY
     most = GROUPS if graph.n_nodes > LARGEST else LARGEST
     search = _Search(Coarse(graph, most), budget, way, runs, trips)
     search.found += simple.found

@@ -37,7 +37,6 @@ def offload_all(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     if not leads_both_ways(link):
         return NO_LINK
-    assert link is not None
     clock = Clock(time_limit)
     moving = Moving(graph, naive_schedule(graph), budget, link)
     found = min(moving.found(shares(moving), clock), key=lambda one: one.cost, default=None)

@@ -94,7 +94,7 @@ def poet_plans(
     """Give its own plans, without those of the simple planners."""
     if clock.is_over:
         return Solved([], "", {})
-    way = link if link is not None and can_move(link) else NO_WAY
+    way = link if can_move(link) else NO_WAY
     coarse = Coarse(graph, GROUPS)
     problem = stage_problem(coarse.small, budget, None)
     copies = _copies(coarse.small, problem.cost_unit, way, weight, slowest)

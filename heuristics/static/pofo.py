@@ -64,7 +64,7 @@ def pofo(
         return PlannerResult(FEASIBLE, naive_schedule(graph))
     clock = Clock(time_limit)
     own_rotor = f"rotor(points={points})"
-    if link is None or not can_move(link):
+    if not can_move(link):
         return get(own_rotor).plan(graph, budget, time_limit=clock.left)
     simple = simple_plans(graph, budget, link, clock)
     found = simple.found

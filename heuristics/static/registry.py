@@ -238,7 +238,7 @@ def _evaluated(
     if budget is not None and predicted.peak_bytes > budget:
         message = f"its plan takes {predicted.peak_bytes:,} bytes, the budget is {budget:,}"
         return replace(result, status=NO_PLAN, schedule=None, bound=bound, message=message)
-    if link is not None and can_move(link):
+    if can_move(link):
         predicted = evaluate_moves(graph, result.schedule, link, budget)
     return _held_to(graph, result, predicted)
 
